@@ -2,7 +2,6 @@
 
 pub(crate) mod atm_switch;
 pub(crate) mod bridged;
-mod cable;
 pub(crate) mod faults;
 mod in_flight;
 mod joined;
@@ -20,14 +19,13 @@ use linkrate_wire::link::LinkLaw;
 
 pub(crate) use atm_switch::AtmSwitch;
 pub(crate) use bridged::Bridged;
-pub(crate) use cable::Cable;
 pub(crate) use in_flight::InFlight;
 pub(crate) use joined::Joined;
 pub(crate) use switch::Switch;
 pub use switch::groups::{GroupPort, GroupSpec};
 
+use crate::atm::ArpShared;
 use crate::atm::lane::LaneStation;
-use crate::atm::shared::ArpShared;
 use crate::counters::{AtmSwitchCounters, ElanCounters, SwitchCounters};
 use crate::link::LinkSpec;
 use crate::pdu::Pdu;
@@ -140,4 +138,37 @@ pub(crate) trait Fabric: fmt::Debug + Send {
 
     /// Frames on their way to port `to`.
     fn to(&mut self, to: usize) -> Option<&mut InFlight>;
+}
+
+/// A cable between two ports, back to back: both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Cable {
+    to: [InFlight; 2],
+}
+
+impl Fabric for Cable {
+    fn attach(&mut self, _port: usize, _link: LinkSpec, _switch: usize) {}
+
+    fn detach(&mut self, port: usize) {
+        if let Some(in_flight) = self.to.get_mut(port) {
+            *in_flight = InFlight::default();
+        }
+    }
+
+    fn set_link(&mut self, _port: usize, _rate: Option<BitRate>, _up: bool) {}
+
+    /// Both directions are of one cable.
+    fn cut(&mut self, _port: usize, now_ps: u64) {
+        self.to.iter_mut().for_each(|in_flight| in_flight.cut(now_ps));
+    }
+
+    fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {
+        if let Some(in_flight) = self.to.get_mut(1 - from.min(1)) {
+            in_flight.add(at_ps, pdu);
+        }
+    }
+
+    fn to(&mut self, to: usize) -> Option<&mut InFlight> {
+        self.to.get_mut(to)
+    }
 }

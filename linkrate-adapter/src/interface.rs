@@ -16,8 +16,6 @@ pub(crate) mod napi;
 pub(crate) mod polled;
 pub(crate) mod queue_pair;
 pub mod rings;
-pub(crate) mod tap_io;
-pub(crate) mod thread_counters;
 pub mod tx_revoke;
 
 use std::collections::VecDeque;

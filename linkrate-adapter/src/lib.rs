@@ -53,7 +53,6 @@ mod port_shared;
 mod reordering;
 mod segment;
 pub mod settings;
-mod signal;
 mod threads;
 
 pub use aggregate::decisions::{Decision, DecisionLog};

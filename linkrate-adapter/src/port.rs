@@ -16,7 +16,7 @@ use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
-use crate::atm::shared::ArpShared;
+use crate::atm::ArpShared;
 use crate::capture::CaptureEnding;
 use crate::counters::{AtmSwitchCounters, DriverCounters, ElanCounters, Snapshot};
 use crate::device_threads::DeviceThread;

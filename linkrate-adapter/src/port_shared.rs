@@ -8,7 +8,7 @@ use linkrate_model::{AtmKnobs, PortKnobs};
 use linkrate_wire::link::LinkLaw;
 
 use crate::atm::lane::LaneShared;
-use crate::atm::shared::{ArpShared, ChannelShared};
+use crate::atm::{ArpShared, ChannelShared};
 use crate::capture::CaptureSlot;
 use crate::counters::{AtmCounters, Counter, DefectCounters, DeviceCounters, Snapshot};
 use crate::flow_steering::Orders;

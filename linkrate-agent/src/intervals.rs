@@ -1,6 +1,6 @@
 //! Reads the counters of the flows now and then while a measurement is open.
 
-use linkrate_model::intervals::MAX_INTERVALS;
+use linkrate_model::measurement::MAX_INTERVALS;
 use linkrate_sys::clock::monotonic_ns;
 
 use crate::flow::Flow;

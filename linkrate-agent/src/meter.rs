@@ -17,14 +17,14 @@ pub mod payload;
 use std::collections::BTreeMap;
 
 use linkrate_model::CpuSet;
-use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::cpu_use::CpuParts;
 use linkrate_model::discipline::Discipline;
+use linkrate_model::evidence::OutOfOrder;
 use linkrate_model::failure::Resent;
 use linkrate_model::measurement::{
     CpuTime, CpuUse, InterfaceCounts, MAX_FLOWS_READ, OtherProgram, SenderPath, SenderTimes,
     ThreadTime,
 };
-use linkrate_model::out_of_order::OutOfOrder;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::SysError;
 use linkrate_sys::ethtool::Ethtool;

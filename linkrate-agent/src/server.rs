@@ -1,5 +1,7 @@
 //! The agent: one reply to each request, until the carrier closes.
 
+mod own_host;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
@@ -21,23 +23,20 @@ use crate::absence::Absences;
 use crate::cpu_meter::{self, CpuMeter};
 use crate::existing::{self, Lease};
 use crate::intervals::Sampler;
-use crate::ipv6;
 use crate::knobs;
-use crate::lifeline;
 use crate::meter::{self, Meters, SLOW_AHEAD_NS, crossing};
 use crate::permissions::Permissions;
 use crate::profile::{Profiler, Sampling};
 use crate::send_buffers::{self, SendBuffers};
 use crate::session::Session;
-use crate::steering::{steer, steer_queues};
 use crate::taps::{Setup, Taps};
 use crate::toe;
 use linkrate_protocol::framing::read_frame;
-use linkrate_protocol::record::RecordReport;
 use linkrate_protocol::{
-    Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, Refusal, Reply, Request,
-    decode_request, write_message,
+    Hello, InterfaceSetup, ListenSpec, MeasureSpec, PROTOCOL_VERSION, RecordReport, Refusal, Reply,
+    Request, decode_request, write_message,
 };
+use own_host::{reach_over_ipv6, steer, steer_queues, watch};
 
 /// What is due within this time is done at once, so that the CPU wakes once for both, ns.
 const SOON_NS: u64 = 1_000_000;
@@ -60,7 +59,7 @@ pub fn serve(
     permissions: Permissions,
 ) -> io::Result<()> {
     let lease = Lease::default();
-    lifeline::start(carrier, signals, &lease)?;
+    watch(carrier, signals, &lease)?;
     let mut agent = Agent {
         carrier,
         permissions,
@@ -177,7 +176,7 @@ impl Agent<'_> {
             },
             Request::ConfigureInterface(setup) => configure_interface(&setup),
             Request::ReachOverIpv6(setup) => {
-                ipv6::reach(&setup)?;
+                reach_over_ipv6(&setup)?;
                 Ok(Reply::Done)
             }
             Request::AwaitLink { name } => {

@@ -32,8 +32,10 @@ use crate::flow::{
     send_path, single, stream, transact, transfer,
 };
 use crate::sockets;
-use linkrate_protocol::record::{RecordReport, RecordSpec};
-use linkrate_protocol::{ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, Latencies, ListenSpec};
+use linkrate_protocol::{
+    ConnectSpec, Ends, Finished, FlowFacts, FlowPorts, Latencies, ListenSpec, RecordReport,
+    RecordSpec,
+};
 
 /// How long flows may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);

@@ -10,11 +10,11 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_sys::memory_file::memory_file;
 use linkrate_sys::netlink::RouteSocket;
 use linkrate_sys::on_cpu::OnCpuTrace;
 use linkrate_sys::sched::{Ahead, ThreadId, current_thread, thread_cpu_ns};
 use linkrate_sys::socket_swap::{bound_unsent, descriptor_of, ends, unsent_bound};
+use linkrate_sys::unnamed_file::memory_file;
 use linkrate_sys::{sock_diag, tcp_repair};
 use linkrate_toe::connection::MAX_BYTES;
 use linkrate_toe::linux::Linux;

@@ -12,34 +12,24 @@
 //! | `offloads` | offloads that are off and could be on |
 //! | `mtu` | MTUs that differ along the path; jumbo frames |
 //! | `aggregate` | bonds and teams: members, partner, shares |
-//! | `link`, `pcie` | a link or a bus that is slower than the card |
-//! | `queues`, `interrupts`, `processes` | the CPUs that do the work |
-//! | `rings`, `pause`, `softnet` | where packets are lost |
-//! | `coalescing`, `power` | delays by waiting interrupts and sleeping CPUs |
-//! | `unreadable_facts` | facts that this host does not reveal |
+//! | `link` | a link or a bus that is slower than the card |
+//! | `receive_cpus` | the CPUs that do the work: queues, interrupts, processes |
+//! | `losses` | where packets are lost: rings, pause frames, backlogs |
+//! | `delays` | delays by waiting interrupts and sleeping CPUs |
 
 mod advice;
 mod aggregate;
-mod coalescing;
 mod congestion;
+mod delays;
 pub mod facts;
-mod interrupts;
 mod link;
-mod measured_costs;
+mod losses;
 mod mtu;
 mod offloads;
-mod pause;
-mod pcie;
-mod power;
-mod processes;
-mod queues;
 mod read;
-mod rings;
-mod round_trip;
-mod softnet;
+mod receive_cpus;
 #[cfg(test)]
 mod tests;
-mod unreadable_facts;
 mod window;
 
 use std::time::Duration;
@@ -48,7 +38,7 @@ pub use advice::{Advice, Basis, Cost, Evidence, Tuning};
 pub use read::{from_files, this_host};
 
 use facts::{Host, Interface};
-use round_trip::RoundTrip;
+use window::RoundTrip;
 
 /// Options of a request for advice.
 #[derive(Debug, Clone, Default)]
@@ -81,22 +71,22 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
         .collect();
     let mut all = window::advice(host, &paths);
     all.extend(congestion::advice(host, &subjects));
-    all.extend(softnet::advice(host));
-    all.extend(power::advice(host));
-    all.extend(unreadable_facts::advice(host, &subjects));
+    all.extend(losses::softnet(host));
+    all.extend(delays::power(host));
+    all.extend(unreadable(host, &subjects));
     all.extend(mtu::of_controllers(host, &subjects));
     for (interface, round_trip) in &paths {
         all.extend(offloads::advice(host, interface));
         all.extend(mtu::advice(host, interface));
         all.extend(link::advice(interface));
         all.extend(aggregate::advice(interface));
-        all.extend(pcie::advice(host, interface));
-        all.extend(queues::advice(host, interface));
-        all.extend(interrupts::advice(host, interface));
-        all.extend(processes::advice(host, interface));
-        all.extend(rings::advice(interface, round_trip));
-        all.extend(pause::advice(interface));
-        all.extend(coalescing::advice(interface, round_trip));
+        all.extend(link::bus(host, interface));
+        all.extend(receive_cpus::queues(host, interface));
+        all.extend(receive_cpus::interrupts(host, interface));
+        all.extend(receive_cpus::processes(host, interface));
+        all.extend(losses::rings(interface, round_trip));
+        all.extend(losses::pause(interface));
+        all.extend(delays::coalescing(interface, round_trip));
     }
     // a stable sort keeps the order of the subjects where costs are equal
     all.sort_by_key(Advice::rank);
@@ -106,4 +96,28 @@ pub fn advise(host: &Host, question: &Question) -> Result<Vec<Advice>, NoSuchInt
 fn names(interfaces: &[Interface]) -> String {
     let names: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+/// Lists the facts that could not be read, and interfaces whose adapter is outside this host, so that a
+/// missing finding is not mistaken for a good one.
+fn unreadable(host: &Host, subjects: &[&Interface]) -> Vec<Advice> {
+    let mut all: Vec<Advice> =
+        host.unseen.iter().map(|(what, why)| Advice::unseen(what, why.clone())).collect();
+    let adapters: Vec<&&Interface> =
+        subjects.iter().filter(|interface| interface.device.is_some()).collect();
+    if adapters.is_empty() {
+        let detail = "this host has only software interfaces; rings, interrupts, link and bus belong to \
+                      the physical machine: run linkrate doctor there";
+        all.push(Advice::unseen("adapter", detail));
+    }
+    for interface in adapters.iter().filter(|interface| interface.is_paravirtual()) {
+        let driver = interface.device.as_ref().and_then(|device| device.driver.as_deref());
+        let detail = format!(
+            "a hypervisor emulates this adapter ({}); link, bus and offloads of the real one belong to \
+             the physical machine: run linkrate doctor there",
+            driver.unwrap_or("unknown driver")
+        );
+        all.push(Advice::unseen("adapter", detail).on(&interface.name));
+    }
+    all
 }

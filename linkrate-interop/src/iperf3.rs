@@ -9,7 +9,6 @@
 //! are left out.
 
 mod authentication;
-mod cookie;
 mod datagram;
 mod parameters;
 mod results;
@@ -17,12 +16,11 @@ mod state;
 mod streams;
 
 pub use authentication::{AuthenticationError, Credentials, Padding, PrivateKey, PublicKey, Users};
-pub use cookie::{COOKIE_BYTES, Cookie};
 pub use datagram::{Arrivals, CounterWidth, Datagram, GREETING, answer};
 pub use parameters::{MAX_CPU, MAX_PARAMETER_BYTES, Parameters, Transport};
 pub use results::{MAX_RESULT_BYTES, Results, StreamResult};
 pub use state::State;
-pub use streams::{Directions, Role, stream_id};
+pub use streams::{COOKIE_BYTES, Cookie, Directions, Role, stream_id};
 
 /// The port of an iperf3 server, TCP and UDP.
 pub const PORT: u16 = 5201;

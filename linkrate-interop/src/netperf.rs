@@ -10,14 +10,12 @@
 //! Facts: the behaviour of netperf 2.4.3, 2.4.5, 2.5.0, 2.6.0, 2.7.0 and 2.7.1.
 
 mod classic;
-mod cpu_method;
 mod message;
 mod omni;
 mod request;
 mod ring;
 
 pub use classic::{Classic, Form};
-pub use cpu_method::cpu_method;
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
 pub(crate) use omni::MAX_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
@@ -25,3 +23,22 @@ pub use request::Dialect;
 pub use ring::Ring;
 
 pub const PORT: u16 = 12_865;
+
+/// The method of that number, in words.
+#[must_use]
+pub fn cpu_method(number: u32) -> &'static str {
+    match number {
+        1 => "idle counter of HP-UX",
+        2 => "pstat",
+        3 => "times",
+        4 => "loops that run while nothing else does",
+        5 => "getrusage",
+        6 => "Windows NT's counters",
+        7 | 11 => "kstat",
+        8 => "/proc/stat",
+        9 => "sysctl",
+        10 => "perfstat",
+        12 => "host_info of macOS",
+        _ => "a method of an unknown number",
+    }
+}

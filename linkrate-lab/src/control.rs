@@ -7,7 +7,6 @@
 //! [`server`] answers on the thread that owns the connections to the agents; [`client`] sends
 //! requests. `programs` serves the supervisor of programs whose connections move. [`settings`], [`faults`] and [`vlans`] read the words that people type.
 
-mod aggregates;
 mod answer;
 mod caller;
 mod captures;

@@ -1,8 +1,6 @@
 //! Runs on hosts: knobs are set, flows connect, all hosts count over one measurement, and the checks
 //! after it decide whether the run counts.
 
-mod binding;
-mod calibration;
 mod contention;
 pub(crate) mod event;
 mod facts;
@@ -41,7 +39,7 @@ use crate::placement::CpuSlot;
 use crate::profile::{self, ProfiledThreads};
 use crate::testbed::Testbed;
 
-use calibration::Calibration;
+use contention::Calibration;
 use event::Missed;
 use measure::Measured;
 use participants::{failure, participants};
@@ -205,7 +203,7 @@ fn run_on(
     let noise = testbed.backend.adapters().and_then(Adapters::drain);
     // before anything is set
     let bind =
-        binding::of_run(testbed, spec, clients).map_err(|error| failure(Stage::Knob, error))?;
+        sockets::bound_cpus(testbed, spec, clients).map_err(|error| failure(Stage::Knob, error))?;
     let is_bound = !bind.is_empty();
     let (backend, mut hosts) = testbed.with_clients(clients);
     let interface = backend

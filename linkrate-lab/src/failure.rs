@@ -3,8 +3,7 @@
 use linkrate_agent::flow::record::looked_until_ns;
 use linkrate_model::Event;
 use linkrate_model::failure::{Failure, FlowGap, RESTORED, Resent, Timeline};
-use linkrate_protocol::MeasurementReport;
-use linkrate_protocol::record::RecordReport;
+use linkrate_protocol::{MeasurementReport, RecordReport};
 
 use crate::executor::event::Seen;
 
@@ -54,7 +53,7 @@ pub(crate) fn of_reports<'a>(
     let until_ns = since_opening(recovered_early_ns.unwrap_or(looked_until_ns));
     let is_single = flows().count() == 1 && recovered_early_ns.is_none();
     let single = is_single.then(|| flows().map(|flow| flow.gap_ns).max()).flatten();
-    let sum = |pick: fn(&linkrate_protocol::record::FlowRecord) -> u64| {
+    let sum = |pick: fn(&linkrate_protocol::FlowRecord) -> u64| {
         flows().map(pick).fold(0, u64::saturating_add)
     };
     let after = |then_ns: Option<u64>| then_ns.map(|then_ns| then_ns.saturating_sub(seen.at_ns));

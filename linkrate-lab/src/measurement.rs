@@ -1,21 +1,21 @@
 //! One measurement out of the reports of all hosts.
 
-use linkrate_model::client_part::ClientPart;
+use hdrhistogram::Histogram;
+use linkrate_agent::flow::latency_histogram;
 use linkrate_model::discipline;
-use linkrate_model::flow::FlowEnds;
+use linkrate_model::evidence::{ClientPart, FlowEnds};
 use linkrate_model::measurement::{
-    AdapterEvidence, CpuUse, Effective, Evidence, InterfaceCounts, LinkEvidence, PartMeasured,
-    SenderTimes, ThreadTime, Traffic,
+    AdapterEvidence, CpuUse, Effective, Evidence, InterfaceCounts, Interval, Latency, LinkEvidence,
+    PartMeasured, SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_model::mix::MixPart;
 use linkrate_model::peer_report::{PeerDatagrams, PeerReport};
 use linkrate_model::{CpuSet, Event, InterfaceKnobs, Measurement, SocketKnobs, Workload};
-use linkrate_protocol::{FlowFacts, Latencies, MeasurementReport};
+use linkrate_protocol::{FlowFacts, IntervalReport, Latencies, MeasurementReport, PartReport};
+use linkrate_study::latencies;
 
 use crate::executor::event::Seen;
 use crate::failure;
-use crate::intervals;
-use crate::latencies;
 use crate::peer::{PeerMeasurement, TrafficReport, agents};
 
 #[derive(Debug)]
@@ -96,14 +96,14 @@ pub fn of_reports(
     let client_senders =
         known.iter().flatten().fold(SenderTimes::default(), |sum, report| sum.plus(report.senders));
     let (latency, histogram) = match timed {
-        true => latencies::of_reports(&reports.latency),
+        true => latencies_of_reports(&reports.latency),
         false => (None, None),
     };
     Measurement {
         traffic,
         latency,
         histogram,
-        intervals: intervals::of_reports(&reports.sut, &reports.clients),
+        intervals: intervals_of_reports(&reports.sut, &reports.clients),
         parts,
         sut_cpu,
         client_cpu,
@@ -243,7 +243,7 @@ fn parts(workload: &Workload, reports: &Reports) -> Vec<PartMeasured> {
         let clients = reports.clients.iter().filter_map(PeerMeasurement::everything);
         let clients: Vec<_> =
             clients.map(|report| TrafficReport::of_part(report, number)).collect();
-        let timed = reports.parts.get(number).map(latencies::of_reports);
+        let timed = reports.parts.get(number).map(latencies_of_reports);
         let (latency, histogram) = timed.unwrap_or_default();
         let traffic = traffic_between(&part.workload, &sut, &clients);
         PartMeasured { traffic, latency, histogram }
@@ -332,6 +332,64 @@ fn remarks(workload: Option<&Workload>, reports: &Reports) -> Vec<String> {
     remarks
 }
 
+/// Figures of latencies, and their histogram as it is stored; neither where there are none.
+pub fn latencies_of_reports(reported: &Latencies) -> (Option<Latency>, Option<Box<str>>) {
+    let histogram = histogram_of(&reported.all);
+    let open_share = latencies::open_share(&reported.all, &reported.open);
+    let figures = latencies::figures(&histogram).map(|of| of.with_open_share(open_share));
+    (figures, latencies::encoded(&histogram))
+}
+
+fn histogram_of(steps: &[(u64, u64)]) -> Histogram<u64> {
+    let mut histogram = latency_histogram();
+    for (value, count) in steps {
+        histogram.saturating_record_n(*value, *count);
+    }
+    histogram
+}
+
+/// The intervals of the system under test, with what the clients counted in theirs.
+///
+/// Each agent reads its counters when its thread gets the CPU, so intervals of the same number differ by some
+/// 0.1 ms. What a client counted is scaled to the length that the interval has on the system under test.
+pub fn intervals_of_reports(sut: &MeasurementReport, clients: &[PeerMeasurement]) -> Vec<Interval> {
+    let known: Vec<&MeasurementReport> =
+        clients.iter().filter_map(PeerMeasurement::everything).collect();
+    let all_known = known.len() == clients.len();
+    let lengths = |of: &[IntervalReport], number: usize| {
+        let begin_ns =
+            number.checked_sub(1).and_then(|before| of.get(before)).map_or(0, |one| one.end_ns);
+        of.get(number).map(|one| one.end_ns.saturating_sub(begin_ns))
+    };
+    let of_clients = |number: usize, count: fn(&PartReport) -> u64| -> u64 {
+        let length = lengths(&sut.intervals, number).unwrap_or(0) as f64;
+        known.iter().fold(0, |sum: u64, client| {
+            let own = lengths(&client.intervals, number).filter(|own| *own > 0);
+            let Some((own, interval)) = own.zip(client.intervals.get(number)) else { return sum };
+            sum.saturating_add((count(&interval.moved) as f64 * length / own as f64).round() as u64)
+        })
+    };
+    let arrived: u64 = clients.iter().map(|client| client.traffic().received_bytes).sum();
+    // of datagrams, a part of what was sent
+    let arrived = if sut.sent_bytes > 0 { arrived as f64 / sut.sent_bytes as f64 } else { 1.0 };
+    let of_sut = sut.intervals.iter().enumerate();
+    of_sut
+        .map(|(number, interval)| Interval {
+            end_ns: interval.end_ns,
+            // third-party programs tell nothing of single intervals
+            transmit_bytes: match all_known {
+                true => of_clients(number, |moved| moved.received_bytes),
+                false => (interval.moved.sent_bytes as f64 * arrived).round() as u64,
+            },
+            receive_bytes: interval.moved.received_bytes,
+            transactions: interval
+                .moved
+                .transactions
+                .saturating_add(of_clients(number, |moved| moved.transactions)),
+        })
+        .collect()
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeMap;
@@ -339,6 +397,7 @@ pub(crate) mod tests {
     use linkrate_model::measurement::{CpuTime, IdleSource};
 
     use super::*;
+    use crate::peer::TrafficReport;
 
     /// An agent's report of a second in which it sent and received so much.
     pub(crate) fn interval(sent_bytes: u64, received_bytes: u64) -> MeasurementReport {
@@ -466,5 +525,51 @@ pub(crate) mod tests {
         assert!(reported(std::slice::from_ref(&new)).ends_with("counted 7 B in 1.50 s"));
         let omits = PeerReport { omitted_seconds: 1, ..new };
         assert!(reported(&[omits]).ends_with("counted 7 B in 1.50 s behind the first 1 s"));
+    }
+
+    #[test]
+    fn what_agents_report_is_what_is_stored() {
+        let steps = [(1000, 98), (5000, 1), (59_000_000_000, 1)];
+        let of = |all: &[(u64, u64)], open: &[(u64, u64)]| {
+            latencies_of_reports(&Latencies { all: all.to_vec(), open: open.to_vec() })
+        };
+        let (figures, stored) = of(&steps, &[]);
+        assert_eq!(figures.map(|figures| figures.count), Some(100));
+        assert_eq!(stored.and_then(|text| latencies::decoded(&text)), Some(histogram_of(&steps)));
+        assert_eq!(of(&[], &[]), (None, None));
+        // half of them were open when the measurement closed
+        let open = [(2_000_000, 50)];
+        let figures = of(&[(1_000_000, 50), (2_000_000, 50)], &open).0.unwrap();
+        assert_eq!((figures.open_share, figures.p90_ns), (0.5, None));
+        assert!(figures.p50_ns.is_some(), "{figures:?}");
+    }
+
+    fn with(intervals: &[(u64, u64, u64, u64)]) -> MeasurementReport {
+        let of = intervals.iter().map(|&(end_ns, sent_bytes, received_bytes, transactions)| {
+            let moved = PartReport { sent_bytes, received_bytes, transactions, timeouts: 0 };
+            IntervalReport { end_ns, moved }
+        });
+        MeasurementReport { intervals: of.collect(), ..interval(0, 0) }
+    }
+
+    #[test]
+    fn what_a_client_counts_is_scaled_to_the_interval_of_the_system_under_test() {
+        let sut = with(&[(100, 1000, 5, 0), (200, 1000, 5, 0)]);
+        let clients = [
+            PeerMeasurement::from(with(&[(50, 0, 400, 8), (150, 0, 900, 7)])),
+            PeerMeasurement::from(with(&[(100, 0, 30, 0)])),
+        ];
+        let found = intervals_of_reports(&sut, &clients);
+        let figures = found.iter().map(|one| (one.end_ns, one.transmit_bytes, one.transactions));
+        assert_eq!(figures.collect::<Vec<_>>(), [(100, 830, 16), (200, 900, 7)]);
+        assert_eq!(found[1].receive_bytes, 5);
+    }
+
+    #[test]
+    fn with_a_program_as_peer_the_sender_counts() {
+        let sut = MeasurementReport { sent_bytes: 1000, ..with(&[(100, 1000, 5, 9)]) };
+        let clients = [PeerMeasurement::Traffic(TrafficReport::of_programs(&sut, &[]))];
+        let found = intervals_of_reports(&sut, &clients);
+        assert_eq!((found[0].transmit_bytes, found[0].transactions), (1000, 9));
     }
 }

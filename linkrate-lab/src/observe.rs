@@ -5,8 +5,8 @@
 
 use std::net::IpAddr;
 
+use linkrate_model::host::Stack;
 use linkrate_model::measurement::{LinkEvidence, ThreadTime};
-use linkrate_model::stack::Stack;
 use linkrate_model::{InterfaceKnobs, RunSpec, discipline};
 use linkrate_protocol::{AGENT_THREAD, MeasurementReport, Reply, Request};
 use linkrate_study::executor::{RunFailure, Stage};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::skip::is_zero;
+use crate::is_zero;
 
 /// Interface counters over the measurement. On veth one superframe counts as one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -13,20 +13,18 @@
 //! - [`shell`]: words quoted for a shell
 //! - [`spec`]: one run, and the testbed it needs
 //! - [`topology`]: the segments of a testbed: ports, clients, fabric
-//! - [`link`]: the links of existing interfaces
 //! - [`measurement`]: the result of one run
-//! - [`cpu_use`]: CPU time over the measurement of a run
-//! - [`cpu_parts`]: what the CPUs of the system under test worked for
+//! - [`evidence`]: what the counters of a run prove of it
+//! - [`cpu_use`]: CPU time over the measurement of a run, and what the CPUs worked for
 //! - [`peer_report`]: what a third-party program at the peer reports on a run
 //! - [`interface_counts`]: what the kernel counts of an interface
 //! - [`latency`]: latency of which a part may not be known
 //! - [`imported`]: a run that another program measured
 //! - [`discipline`]: queue disciplines of interfaces
-//! - [`stack`]: what the network stack of a host is made of
 //! - [`driver_counts`]: what the driver threads of virtual adapters count
 //! - [`profile`]: samples of the CPUs
 //! - [`lab`]: reports about a running lab
-//! - [`boot`]: parameters of the kernel that bear on performance
+//! - [`host`]: what is known of a host: its kernel and its network stack
 //! - [`date`]: dates of the Gregorian calendar
 //! - [`clean`]: untrusted text, made harmless
 //! - [`nearest`]: "did you mean" for mistyped names
@@ -37,38 +35,31 @@
 
 pub mod aggregate;
 pub mod backup;
-pub mod boot;
 pub mod clean;
-pub mod client_part;
-pub mod cpu_parts;
 pub mod cpu_use;
 pub mod cpus;
 pub mod date;
 pub mod discipline;
 pub mod driver_counts;
 pub mod event;
+pub mod evidence;
 pub mod existing_aggregate;
 pub mod failure;
-pub mod flow;
+pub mod host;
 pub mod imported;
 pub mod interface_counts;
 pub mod interfaces;
-pub mod intervals;
 pub mod knobs;
 pub mod lab;
 pub mod latency;
-pub mod link;
 pub mod measurement;
 pub mod mix;
 pub mod model;
 pub mod nearest;
-pub mod out_of_order;
 pub mod peer_report;
 pub mod profile;
 pub mod shell;
-mod skip;
 pub mod spec;
-pub mod stack;
 pub mod topology;
 pub mod units;
 pub mod workload;
@@ -87,3 +78,8 @@ pub use profile::Profile;
 pub use spec::{CpuMeter, RunSpec, Task, TestbedSpec};
 pub use units::{BitRate, ByteSize};
 pub use workload::{Direction, MessageSize, Protocol, ReceivePath, SendPath, Workload};
+
+/// Whether a field may be left out because it says nothing: serde asks with a reference.
+fn is_zero<N: Default + PartialEq>(number: &N) -> bool {
+    *number == N::default()
+}

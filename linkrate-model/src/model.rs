@@ -4,20 +4,18 @@
 //! another. A testbed keeps the whole model, so that results say what they were measured on even
 //! after the file has changed.
 
-mod connections;
 mod encapsulation;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub use connections::Connections;
 pub use encapsulation::Encapsulation;
 
 use crate::clean::{lines, short_line};
+use crate::is_zero;
 use crate::knobs::{
     KNOBS, Knob, MAX_MTU, MAX_TOE_CONNECTIONS, MIN_MTU, Owner, PortKnobs, Value, Values,
 };
 use crate::nearest::did_you_mean;
-use crate::skip::is_zero;
 use crate::units::BitRate;
 
 /// Largest superframe: an IP packet with its Ethernet header must fit the TAP's 65,589 bytes.
@@ -397,6 +395,39 @@ mod rate_text {
             Written::Number(bits) => BitRate(bits),
             Written::Text(text) => text.parse().map_err(serde::de::Error::custom)?,
         }))
+    }
+}
+
+/// The connections of a port with Classical IP. A port keeps them from its making to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Connections {
+    /// One to each other end of the segment, which tell each other their addresses (InATMARP).
+    #[default]
+    Permanent,
+    /// Calls to the end systems that packets are for. An ATMARP server in the switch knows them.
+    Switched,
+}
+
+impl Connections {
+    /// The word for them in a model.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Permanent => "permanent",
+            Self::Switched => "switched",
+        }
+    }
+
+    /// Whether they are calls.
+    #[must_use]
+    pub const fn is_switched(self) -> bool {
+        matches!(self, Self::Switched)
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    fn is_permanent(&self) -> bool {
+        !self.is_switched()
     }
 }
 

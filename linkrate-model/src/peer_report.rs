@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::skip::is_zero;
+use crate::is_zero;
 
 /// What a program reports on its whole test without the beginning that it left out, which is longer than the
 /// measurement.

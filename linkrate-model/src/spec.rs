@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::cpus::CpuSet;
 use crate::event::Event;
 use crate::interfaces::Interfaces;
+use crate::is_zero;
 use crate::knobs::{InterfaceKnobs, SocketKnobs};
 use crate::model::Model;
-use crate::skip::is_zero;
 use crate::workload::{Direction, Item, Workload};
 
 pub use emulated::{BridgeError, ElanError};

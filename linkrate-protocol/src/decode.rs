@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 
 use linkrate_model::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES, MAX_LENGTH};
 use linkrate_model::interfaces::is_interface_name;
-use linkrate_model::intervals::MAX_INTERVALS;
 use linkrate_model::knobs::{MAX_MTU, MIN_MTU};
+use linkrate_model::measurement::MAX_INTERVALS;
 use linkrate_model::mix::MAX_PARTS;
 use linkrate_model::profile::Profile;
 use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
@@ -14,7 +14,7 @@ use linkrate_model::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::record::RecordSpec;
+use crate::RecordSpec;
 
 use super::{HELLO_NUMBER, Hello, InterfaceFacts, MeasurementReport, Reply, Request, text};
 

@@ -12,7 +12,6 @@
 
 mod decode;
 pub mod framing;
-pub mod record;
 mod text;
 pub mod toe;
 
@@ -22,10 +21,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use linkrate_model::discipline::Discipline;
 use linkrate_model::existing_aggregate::ExistingAggregate;
+use linkrate_model::failure::Resent;
+use linkrate_model::host::Stack;
 use linkrate_model::interfaces::InterfaceAddress;
 use linkrate_model::measurement::{CpuUse, IdleSource, InterfaceCounts, SenderTimes};
 use linkrate_model::profile::Profile;
-use linkrate_model::stack::Stack;
 use linkrate_model::{
     BitRate, CpuMeter, CpuSet, Direction, Family, InterfaceKnobs, SocketKnobs, Workload,
 };
@@ -33,7 +33,6 @@ use linkrate_sys::error::SysError;
 use serde::{Deserialize, Serialize};
 
 use framing::write_frame;
-use record::{RecordReport, RecordSpec};
 
 pub use decode::{DecodeError, bounds, decode_reply, decode_request};
 pub use text::cleaned;
@@ -670,4 +669,41 @@ impl From<io::Error> for Refusal {
     fn from(error: io::Error) -> Self {
         Self { reason: error.to_string(), hint: None }
     }
+}
+
+/// The slots of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RecordSpec {
+    pub slots: u32,
+    /// Length of each, µs.
+    pub slot_us: u32,
+}
+
+/// What the record of one flow says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FlowRecord {
+    pub flow: String,
+    /// The longest time without a byte that ended after the event, ns.
+    pub gap_ns: u64,
+    /// The same before the event.
+    pub gap_before_ns: u64,
+    /// Bytes that were compared with the expected ones since the flow began.
+    pub verified_bytes: u64,
+    /// Bytes among them that differ.
+    pub wrong_bytes: u64,
+}
+
+/// What the records of all flows of an agent say.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RecordReport {
+    pub slot_us: u32,
+    /// Bytes that all flows received in each slot from the beginning of the measurement.
+    pub received: Vec<u64>,
+    /// Each flow that receives.
+    pub flows: Vec<FlowRecord>,
+    /// What the flows that send sent again from the event on.
+    pub resent: Resent,
 }

@@ -14,7 +14,7 @@ use linkrate_study::analysis::predicted::{self, RunPrediction};
 use linkrate_study::analysis::{adapter, limit, round_trip};
 use linkrate_study::keys::{direction_name, kind_name};
 use linkrate_study::results::StudyResults;
-use linkrate_study::results::round_trip::RoundTripParts;
+use linkrate_study::results::figures::RoundTripParts;
 use linkrate_study::store::StoredRun;
 use linkrate_study::verdict::FlowDirection;
 

@@ -10,7 +10,7 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use linkrate_model::date::civil_from_days;
-use linkrate_model::intervals::{Interval, rates};
+use linkrate_model::measurement::{Interval, rates};
 use linkrate_model::workload::Loop;
 use linkrate_model::{Measurement, Protocol, Task, Workload};
 use linkrate_study::labels;

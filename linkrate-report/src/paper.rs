@@ -14,7 +14,6 @@
 //! - [`mod@line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
-//! - [`window`]: where a larger window stops to help
 //! - [`payback`]: whether connection offloads to a TCP offload engine pay
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
@@ -41,11 +40,9 @@ pub mod imported;
 pub mod line;
 pub mod method;
 pub mod payback;
-pub mod rejections;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
-pub mod window;
 
 use advice::Advice;
 use evidence::Evidence;
@@ -174,7 +171,7 @@ impl<'a> Paper<'a> {
             published_figure,
             fleet,
             worth: payback::section(results),
-            window: window::table(results).map(numbered),
+            window: tables::windows(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::tables(results).into_iter().map(numbered).collect(),
             line: (!line_figures.is_empty()).then(|| line_table.clone()).flatten().map(numbered),
@@ -205,7 +202,7 @@ impl<'a> Paper<'a> {
                 .collect(),
             warnings: words::warnings(results),
             failures: failures(results),
-            refusals: rejections::table(results).map(numbered),
+            refusals: tables::rejections(results).map(numbered),
             facts: facts(results),
             line_figures,
             source: plan.map(|plan| plan.study.source.trim_end()).filter(|text| !text.is_empty()),
@@ -269,7 +266,7 @@ fn header(results: &StudyResults, testbed: Testbed) -> Vec<(&'static str, String
 fn facts(results: &StudyResults) -> Vec<(&str, String)> {
     let all = results.facts.facts.iter().chain(&results.facts.measured);
     let shown = all.map(|(name, value)| match name.ends_with(COMMAND_LINE) {
-        true => (name.as_str(), linkrate_model::boot::of_performance(value)),
+        true => (name.as_str(), linkrate_model::host::of_performance(value)),
         false => (name.as_str(), value.clone()),
     });
     shown.filter(|(_, value)| !value.is_empty()).collect()

@@ -1,6 +1,6 @@
 //! The parts of the latency of transactions, as rows that the terminal and the white paper share.
 
-use linkrate_study::results::round_trip::RoundTripParts;
+use linkrate_study::results::figures::RoundTripParts;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::UNEXPLAINED_PERCENT;
 

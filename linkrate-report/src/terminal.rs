@@ -17,9 +17,7 @@ use crate::{demand, directions, mix, number, predicted, round_trip, words};
 
 mod answer;
 mod attribution;
-mod failure;
-mod fleet;
-mod payback;
+mod sections;
 
 pub use crate::layout::Style;
 pub use answer::{answer, has_answer};

@@ -5,7 +5,7 @@
 //! apart. The test is Bartels' (1982), von Neumann's ratio of the ranks: it assumes no distribution, and
 //! an outlier changes it little.
 
-use super::normal;
+use super::student_t;
 
 /// Fewest figures for the test. With fewer the normal distribution of the ratio is not accurate enough
 /// (Bartels 1982), and the test would find only correlations close to 1.
@@ -50,7 +50,7 @@ pub fn of(values: &[f64]) -> Option<Autocorrelation> {
     let unbiased = (n * correlation(values) + 1.0) / (n - 4.0);
     Some(Autocorrelation {
         correlation: unbiased.clamp(0.0, MAX_CORRELATION),
-        chance: normal::cumulative(z),
+        chance: student_t::normal_cumulative(z),
     })
 }
 

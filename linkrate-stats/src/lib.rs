@@ -5,12 +5,10 @@
 //! is tested on simulated data with known truth.
 //!
 //! - [`sample`]: mean and variance that survive large offsets
-//! - [`student_t`]: the distribution behind every interval
+//! - [`student_t`]: the distribution behind every interval, and the normal one
 //! - [`interval`]: the interval of a mean
-//! - [`normal`]: the distribution of what is a sum of many
 //! - [`mean_test`]: whether a mean lies outside bounds
 //! - [`pool`]: quantiles of what all runs observed together
-//! - [`mirroring`]: what mirrored blocks cost the intervals of effects
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`quotient`]: the quotient of two figures, paired within blocks
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
@@ -19,7 +17,7 @@
 //! - [`change_point`]: where the level of a series changes
 //! - [`dependence`]: whether the occasions of several series depend on those before them
 //! - [`autocorrelation`]: whether runs depend on those before them
-//! - [`order`]: the order of runs, in randomised complete blocks
+//! - [`order`]: the order of runs, in randomised complete blocks, and what mirrored ones cost
 //! - [`random`]: the generator behind it
 //! - [`simulate`]: figures with a known truth, and noise as machines make it, for tests
 
@@ -31,8 +29,6 @@ pub mod dependence;
 pub mod independent;
 pub mod interval;
 pub mod mean_test;
-pub mod mirroring;
-pub mod normal;
 pub mod order;
 pub mod paired;
 pub mod pool;

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::interval::MIN_TO_CLAIM;
 use crate::random::{below, generator};
-use crate::{normal, student_t};
+use crate::student_t;
 
 /// Bootstrap samples for an interval. The level that five runs take is at the fourth of them.
 const SAMPLES: usize = 4000;
@@ -73,7 +73,7 @@ impl Pool {
         }
         let degrees = (runs - 1) as f64;
         let t = student_t::critical_value(confidence, degrees);
-        let beyond = normal::cumulative(-t * (runs as f64 / degrees).sqrt());
+        let beyond = student_t::normal_cumulative(-t * (runs as f64 / degrees).sqrt());
         let mut random = generator(seed, 0);
         let mut sampled: Vec<Vec<u64>> = vec![Vec::with_capacity(SAMPLES); quantiles.len()];
         for _ in 0..SAMPLES {

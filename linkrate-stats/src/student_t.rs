@@ -136,6 +136,14 @@ fn ln_gamma(x: f64) -> f64 {
     0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * base.ln() - base + sum.ln()
 }
 
+/// Degrees of freedom at which Student's t is the normal distribution to six digits.
+const MANY: f64 = 1e9;
+
+/// The probability of a value of at most `z` in the standard normal distribution.
+pub fn normal_cumulative(z: f64) -> f64 {
+    cumulative(z, MANY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +223,16 @@ mod tests {
         }
         assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-13);
         assert!((ln_gamma(0.25) - 1.288_022_524_698_077_4).abs() < 1e-12);
+    }
+
+    #[test]
+    fn values_are_those_of_tables() {
+        for (z, probability) in [(0.0, 0.5), (1.0, 0.841_344_746), (-1.96, 0.024_997_895)] {
+            assert!(
+                (normal_cumulative(z) - probability).abs() < 1e-6,
+                "{z}: {}",
+                normal_cumulative(z)
+            );
+        }
     }
 }

@@ -68,7 +68,7 @@ fn chance(n: usize, score: u64) -> f64 {
         let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
         // the score moves in steps of two
         let z = (score as f64 - 1.0).max(0.0) / deviation;
-        1.0 - super::normal::cumulative(z)
+        1.0 - super::student_t::normal_cumulative(z)
     };
     (2.0 * one_side).min(1.0)
 }

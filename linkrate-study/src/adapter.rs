@@ -1,9 +1,8 @@
 //! What joins the hosts, as a user names it: a word, or the file of a model.
 
 use linkrate_model::model::{self, Model};
+use linkrate_model::nearest::{nearest_name, shortened};
 use linkrate_model::spec::Adapter;
-
-use crate::names::{nearest_name, shortened};
 
 /// Largest model file, in bytes.
 pub const MAX_MODEL_BYTES: u64 = 1 << 16;

@@ -36,7 +36,7 @@ use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
 use linkrate_stats::interval::of_mean;
-use linkrate_stats::mirroring;
+use linkrate_stats::order;
 use linkrate_stats::stop::{self, StopReason};
 
 pub mod aa;
@@ -53,7 +53,6 @@ pub mod limit;
 pub mod line;
 pub mod measures;
 pub mod members;
-mod mix;
 pub mod payback;
 pub mod pooled;
 pub mod predicted;
@@ -83,7 +82,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     let method = &study.method;
     let runs = RunsByCell::of(study, &stored.runs);
     let level = interval_confidence(stored);
-    let level_of_effects = mirroring::level_of_effects(method.order, level);
+    let level_of_effects = order::level_of_effects(method.order, level);
     let background = uncertainty::background_cpu(&runs, level);
     let cells: Vec<CellResult> =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
@@ -236,7 +235,7 @@ fn cell_result(
             let rate = quantity(Measure::Transactions)?;
             Some(Quantity { unit: Unit::rate_of(item), ..rate })
         }),
-        mix: mix::of_cell(&cell.spec, of_cell, &limit_of, pooled::Method::of(study, level)),
+        mix: pooled::of_mix(&cell.spec, of_cell, &limit_of, pooled::Method::of(study, level)),
         service_demand: quantity(Measure::ServiceDemand),
         service_demand_parts: demand::of_cell(of_cell, level),
         cpu: quantity(Measure::Cpu),

@@ -1,6 +1,6 @@
 //! The studies that come with the program: the files of `studies/`, compiled in.
 
-use crate::names::{nearest_name, shortened};
+use linkrate_model::nearest::{nearest_name, shortened};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Builtin {

@@ -18,15 +18,14 @@ use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::Probabilities;
 use crate::store::StoredStudy;
-use linkrate_stats::mirroring::level_of_effects;
+use linkrate_stats::order::level_of_effects;
 
 pub mod conditions;
 pub mod rows;
-pub mod sessions;
 pub(crate) mod set;
 
 pub use conditions::Difference;
-use sessions::SessionScatter;
+use rows::SessionScatter;
 
 /// Version of the comparison's JSON document.
 pub const COMPARISON_FORMAT: u32 = 1;

@@ -28,23 +28,22 @@ mod published;
 mod question;
 mod quick;
 mod reader;
-mod set;
 mod testbed;
 mod when;
 
 use std::fmt;
+use std::ops::Range;
 
 use crate::adapter::LoadFile;
 use crate::bounds::{MAX_FILE_BYTES, MAX_TITLE, PAPERS};
 pub use crate::bounds::{SCALE_EXPECTED, SCALES};
 use crate::fleet::Given;
-use crate::names::shortened;
 use crate::study::Study;
+use linkrate_model::nearest::shortened;
 use linkrate_model::{Interfaces, TestbedSpec};
 use linkrate_stats::order::Order;
 use reader::Reader;
-
-pub use set::with_setting;
+use toml::de::{DeTable, DeValue};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError {
@@ -267,6 +266,32 @@ fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
         return String::new();
     };
     reader.line(&entry, MAX_TITLE, hint).unwrap_or_default()
+}
+
+/// Keys of `[method]`; all others are those of `[workload]`.
+const OF_METHOD: [&str; 4] = ["run", "warm-up", "idle", "purpose"];
+
+/// The text with `KEY = "VALUE"` in `[workload]`, or in `[method]` for keys of the method, in place of what the
+/// file has there. A text that is no TOML stays as it is: its reader says why.
+pub fn with_setting(text: &str, key: &str, value: &str) -> String {
+    let table = if OF_METHOD.contains(&key) { "method" } else { "workload" };
+    let value = toml::Value::from(value).to_string();
+    let Ok(document) = DeTable::parse(text) else { return text.to_owned() };
+    let found = document.get_ref().iter().find(|(name, _)| name.get_ref() == table);
+    let (at, new): (Range<usize>, String) = match found.map(|(name, of)| (name, of.get_ref())) {
+        Some((name, DeValue::Table(entries))) => {
+            match entries.iter().find(|(name, _)| name.get_ref() == key) {
+                Some((_, old)) => (old.span(), value),
+                None => {
+                    let header = name.span().end;
+                    let line = text[header..].find('\n').map_or(text.len(), |end| header + end);
+                    (line..line, format!("\n{key} = {value}"))
+                }
+            }
+        }
+        _ => (text.len()..text.len(), format!("\n[{table}]\n{key} = {value}\n")),
+    };
+    format!("{}{new}{}", &text[..at.start], &text[at.end..])
 }
 
 #[cfg(test)]

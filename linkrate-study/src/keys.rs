@@ -8,7 +8,6 @@
 mod atm;
 mod combination;
 mod event;
-mod family;
 mod port;
 mod refusal;
 mod table;
@@ -20,13 +19,13 @@ use linkrate_model::backup::{FileSizes, MAX_DIRECTORY};
 use linkrate_model::clean::is_harmful;
 use linkrate_model::knobs::{self, Knob, Merge, Unit};
 use linkrate_model::mix::{MAX_PARTS, MAX_SHARE};
+use linkrate_model::nearest::{MAX_TEXT, nearest_name, shortened};
 use linkrate_model::units::{UnitError, format_duration, parse_duration, parse_percent};
 use linkrate_model::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
 
 use crate::adapter;
 pub use crate::bounds::MAX_CLIENTS;
 use crate::levels::Level;
-use crate::names::{MAX_TEXT, nearest_name, shortened};
 
 pub use combination::{check, direction_name, is_of_one_workload, kind_name};
 pub use event::EventRequest;

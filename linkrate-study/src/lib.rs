@@ -61,4 +61,3 @@ pub mod verdict;
 mod coverage;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
-mod names;

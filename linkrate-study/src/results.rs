@@ -1,10 +1,8 @@
 //! The results of a study: the document that the terminal table, `--json`, CSV and the report are
 //! made from. It is derived from the stored runs alone.
 
-pub mod failure;
+pub mod figures;
 pub mod fleet;
-pub mod payback;
-pub mod round_trip;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,11 +19,9 @@ use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::store::{StoredPlan, StoredRun};
 use crate::study::Family;
 use crate::verdict::{FlowDirection, Verdict};
-use failure::FailureFigures;
+use figures::{FailureFigures, Paybacks, RoundTripParts};
 use fleet::FleetResults;
 use linkrate_stats::interval::excludes;
-use payback::Paybacks;
-use round_trip::RoundTripParts;
 
 /// Version of the JSON document.
 pub const RESULTS_FORMAT: u32 = 1;

@@ -5,20 +5,15 @@
 //! measurement, and of what the testbed [observed](Observed) around it. A run that is refused is
 //! stored with the reason and without figures.
 //!
-//! - [`programs`]: other programs on the CPUs
+//! - [`programs`]: other programs on the CPUs, and NAPI threads that run where the kernel likes
 //! - `parts`: what ran on the CPUs beside their busy time
 //! - [`observed`]: threads, knobs, queue disciplines, link rates, clocks and measurements
 //!   beside the expected ones
 //! - [`stack`]: what the network stacks are made of, at both ends of the run and in earlier runs
 //! - `event`: the event of a run at its moment, and every byte of the streams in its place
-//! - `sockets`: socket options beside the requested ones
-//! - `reported`: what a third-party program counted beside what the system under test counted
-//! - [`counters`]: the run's counters against each other
-//! - `loss`: frames that the lines lost beside those that they should lose
-//! - `offloaded`: connections that are at the adapter, and not at the host
+//! - [`counters`]: the run's counters against each other, against what was asked and against what the peer counted
 //! - [`limits`]: payload beside what links and buses can carry
 //! - [`merging`]: LRO that was on and merged nothing
-//! - `unplaced`: NAPI threads that run where the kernel likes
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
 use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
@@ -30,16 +25,11 @@ pub mod contradictions;
 pub mod counters;
 mod event;
 pub mod limits;
-mod loss;
 pub mod merging;
 pub mod observed;
-mod offloaded;
 mod parts;
-mod peer_report;
 pub mod programs;
-mod sockets;
 pub mod stack;
-mod unplaced;
 
 pub use observed::{
     ClockSeen, DisciplinesSeen, KnobsSeen, MeasurementSeen, Observed, RateSeen, Rescheduled,
@@ -99,7 +89,7 @@ pub fn judge(run: &Run<'_>) -> Validity {
         (_, Err(rejection)) => Validity::Rejected(rejection),
         _ => {
             let mut remarks = run.observed.remarks(run.measured, run.spec.duration);
-            remarks.extend(unplaced::remark(run));
+            remarks.extend(programs::unplaced(run));
             Validity::Valid { remarks }
         }
     }
@@ -118,17 +108,17 @@ fn disturbance(run: &Run<'_>) -> Result<(), Rejection> {
 /// The first reason in the run itself to refuse it.
 fn contradiction(run: &Run<'_>) -> Result<(), Rejection> {
     let Run { testbed, spec, purpose, measured, .. } = run;
-    sockets::check(spec, measured)?;
+    counters::sockets(spec, measured)?;
     traffic(spec, measured)?;
-    peer_report::check(measured)?;
+    counters::peer_reports(measured)?;
     event::check(spec, measured, *purpose == Purpose::Functions)?;
     counters::carried(testbed, measured)?;
     counters::link_rates(testbed, measured)?;
-    loss::check(spec, measured)?;
+    counters::losses(spec, measured)?;
     if *purpose != Purpose::Functions {
         limits::check(testbed, spec, measured)?;
     }
-    offloaded::check(measured)?;
+    counters::offloaded(measured)?;
     merging::check(testbed, spec, measured)
 }
 

@@ -13,7 +13,7 @@ use linkrate_model::BitRate;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use crate::results::round_trip::RoundTripParts;
+use crate::results::figures::RoundTripParts;
 
 pub mod phrases;
 

@@ -12,24 +12,20 @@ use crate::error::SysResult;
 use crate::netlink::exchange::Refusal;
 use crate::netlink::generic::Socket;
 
-mod channels;
 mod coalescing;
 mod driver;
 mod features;
 mod link_modes;
 mod message;
 mod pause;
-mod rings;
-mod rss;
+mod queues;
 
-pub use channels::Channels;
 pub use coalescing::Coalescing;
 pub use driver::Driver;
 pub use features::{Feature, Features};
 pub use link_modes::LinkModes;
 pub use pause::{Pause, PauseFrames};
-pub use rings::Rings;
-pub use rss::Rss;
+pub use queues::{Channels, Rings, Rss};
 
 use message::EthtoolFamily;
 

@@ -103,7 +103,7 @@ fn microcode(tree: &Tree) -> Option<String> {
 
 /// Of the kernel's command line what bears on performance.
 fn command_line(tree: &Tree) -> Option<String> {
-    Some(linkrate_model::boot::of_performance(&tree.text("/proc/cmdline")?))
+    Some(linkrate_model::host::of_performance(&tree.text("/proc/cmdline")?))
 }
 
 /// The sysctls `net.core.*`, `net.ipv4.*` and `net.ipv6.*` of this process's network namespace, without those

@@ -26,8 +26,7 @@
 //! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
 //! - [`stderr`]: lines to the user that never fail
 //! - [`connect`]: connections with options that count before they are made
-//! - [`udp`]: UDP sockets that share a port
-//! - [`socket`], [`socket_option`], [`bound_socket`], [`memory`], [`memory_file`], [`tmpfile`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`socket_option`], [`bound_socket`], [`memory`], [`unnamed_file`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the user go through `stderr`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -57,7 +56,6 @@ pub mod irq_affinity;
 pub mod kallsyms;
 pub mod local_socket;
 pub mod memory;
-pub mod memory_file;
 pub mod netlink;
 pub mod netstat;
 pub mod network_namespace;
@@ -90,7 +88,6 @@ pub mod tap;
 pub mod tcp_info;
 pub mod tcp_repair;
 pub mod team;
-pub mod tmpfile;
 pub mod tree;
-pub mod udp;
+pub mod unnamed_file;
 pub mod wait;

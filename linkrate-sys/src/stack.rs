@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use linkrate_model::discipline::Discipline;
-use linkrate_model::stack::Stack;
+use linkrate_model::host::Stack;
 
 use crate::bpf::loaded;
 use crate::ethtool::Ethtool;

@@ -15,7 +15,6 @@ pub mod hop;
 pub mod ipv4;
 pub mod ipv6;
 pub mod link;
-pub mod packet;
 pub mod tcp;
 pub mod udp;
 
@@ -28,6 +27,7 @@ pub use link::LinkLayer;
 
 use crate::checksum::Sum;
 use crate::lro::Parts;
+use std::net::Ipv4Addr;
 use std::ops::Range;
 
 /// The IP protocol number of TCP.
@@ -308,4 +308,44 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) {
 
 pub(crate) fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
+}
+
+/// The EtherType of an IP packet without a link header, as a TUN has it, from its version; `None` of other octets.
+#[must_use]
+pub fn ether_type_of(packet: &[u8]) -> Option<u16> {
+    match packet.first()? >> 4 {
+        4 if packet.len() >= ipv4::HEADER => Some(ipv4::ETHER_TYPE),
+        6 if packet.len() >= ipv6::HEADER => Some(ipv6::ETHER_TYPE),
+        _ => None,
+    }
+}
+
+/// The address that such a packet of IPv4 is for; `None` of other packets.
+#[must_use]
+pub fn destination_of(packet: &[u8]) -> Option<Ipv4Addr> {
+    let header = packet.first_chunk::<{ ipv4::HEADER }>()?;
+    let [.., a, b, c, d] = *header;
+    (ether_type_of(packet)? == ipv4::ETHER_TYPE).then(|| Ipv4Addr::new(a, b, c, d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_tells_its_version_and_its_destination() {
+        let mut packet = [0; 40];
+        assert_eq!((ether_type_of(&packet), destination_of(&packet)), (None, None));
+        packet[0] = 0x45;
+        packet[16..20].copy_from_slice(&[198, 18, 0, 2]);
+        assert_eq!(ether_type_of(&packet), Some(ipv4::ETHER_TYPE));
+        assert_eq!(destination_of(&packet), Some(Ipv4Addr::new(198, 18, 0, 2)));
+        assert_eq!(destination_of(&packet[..19]), None);
+        packet[0] = 0x60;
+        assert_eq!(
+            (ether_type_of(&packet), destination_of(&packet)),
+            (Some(ipv6::ETHER_TYPE), None)
+        );
+        assert_eq!((ether_type_of(&packet[..39]), ether_type_of(&[])), (None, None));
+    }
 }

@@ -9,13 +9,10 @@
 mod args;
 mod commands;
 mod exit;
-mod input;
 mod interrupt;
 mod output;
 mod program;
 mod progress;
-mod version;
-mod wrap;
 
 use crate::args::Command;
 use crate::exit::{Exit, Failure};
@@ -37,10 +34,10 @@ fn main() -> std::process::ExitCode {
         Command::Restore(arguments) => commands::restore::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
         // its words are read as netperf reads them
-        Command::Netperf(_) => commands::netperf::run(),
+        Command::Netperf(_) => commands::netperf(),
         Command::Iperf3(arguments) => commands::iperf3::run(&arguments),
-        Command::Completions(arguments) => commands::package::completions(&arguments),
-        Command::Man(arguments) => commands::package::man(&arguments),
+        Command::Completions(arguments) => commands::completions(&arguments),
+        Command::Man(arguments) => commands::man(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
     result.unwrap_or_else(|failure: Failure| failure.print()).into()

@@ -13,8 +13,8 @@ use linkrate_study::labels;
 use linkrate_study::runner::{Event, Observer, Remaining};
 use linkrate_sys::stderr;
 
-use crate::args::verbosity::VerbosityArgs;
-use crate::wrap::wrap;
+use crate::args::VerbosityArgs;
+use crate::output::wrap;
 
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
 /// clients, so not often.

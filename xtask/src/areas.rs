@@ -1,12 +1,14 @@
 //! The areas of `cargo xtask test`: each can be tested alone, in its own time.
 
-use std::io;
+use std::{fs, io};
 
-use crate::cargo::{root, targets};
-use crate::runs::{Extent, Selection};
-use crate::summary::{Step, Summary};
+use crate::cargo::{cargo, root, targets};
+use crate::git::git;
+use crate::process::check;
+use crate::runs::{Extent, REAL, Selection};
+use crate::summary::{Outcome, Step, Summary};
 use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
-use crate::{book, checks, exhaustive, fuzz, mutants, package, peers, phrases, python};
+use crate::{book, fuzz, mutants, package, peers, phrases, python};
 use crate::{room, runs, tools};
 
 /// Seconds that each fuzz target gets, beside its seeds.
@@ -127,7 +129,7 @@ fn everything(summary: &mut Summary, extent: Extent, install: bool) {
     if extent == Extent::Exhaustive {
         summary.step("tools", || tools::provide(&[CARGO_MUTANTS], install));
         summary.step("mutants", mutants::run);
-        summary.record(exhaustive::write);
+        summary.record(write_page);
     }
 }
 
@@ -140,10 +142,10 @@ fn peers<'a>(install: bool) -> Vec<Step<'a>> {
 }
 
 fn lint(summary: &mut Summary) {
-    summary.step("format", checks::format);
-    summary.step("clippy", checks::clippy);
+    summary.step("format", format);
+    summary.step("clippy", clippy);
     summary.step("phrases", phrases::lint);
-    summary.step("dependencies", checks::dependencies);
+    summary.step("dependencies", dependencies);
 }
 
 fn build(summary: &mut Summary, selection: Selection<'_>) {
@@ -166,9 +168,78 @@ fn run_fuzz(summary: &mut Summary, extent: Extent) {
 
 fn docs(summary: &mut Summary) {
     // a link to a private item is found by rustdoc alone
-    summary.step("API documentation", checks::api_documentation);
+    summary.step("API documentation", api_documentation);
     summary.step("manual", book::build);
     summary.step("manual links", book::links);
+}
+
+/// `cargo fmt`.
+fn format() -> io::Result<Outcome> {
+    check(&cargo(["fmt", "--all", "--check"]))
+}
+
+/// `cargo clippy` over everything.
+fn clippy() -> io::Result<Outcome> {
+    // --all-targets leaves out what `test = false` keeps from `cargo test`, also beside --test
+    for targets in [["--workspace", "--all-targets"], ["--test", REAL]] {
+        let mut command = cargo(["clippy", "--quiet", "--locked"]);
+        let outcome = check(command.args(targets).args(["--", "--deny", "warnings"]))?;
+        if outcome.failed > 0 {
+            return Ok(outcome);
+        }
+    }
+    Ok(Outcome::passed())
+}
+
+/// `cargo deny`. Known vulnerabilities (`advisories`) are left out: the list of them comes from the
+/// network, so that the same commit would pass today and fail tomorrow.
+fn dependencies() -> io::Result<Outcome> {
+    if CARGO_DENY.find().is_none() {
+        let reason = format!("cargo-deny is not installed; {}", CARGO_DENY.remedy());
+        return Ok(Outcome::skipped("dependencies", reason));
+    }
+    check(&cargo(["deny", "--locked", "check", "licenses", "bans", "sources"]))
+}
+
+/// `cargo doc`, where a broken link is an error.
+fn api_documentation() -> io::Result<Outcome> {
+    let mut command = cargo(["doc", "--quiet", "--workspace", "--no-deps", "--locked"]);
+    check(command.env("RUSTDOCFLAGS", "--deny warnings"))
+}
+
+/// The page about the last exhaustive run, in the workspace: when, of what, where, and how it went.
+const PAGE: &str = "docs/last-exhaustive-run.md";
+
+/// Writes the page about a run whose summary this is.
+fn write_page(summary: &str) -> io::Result<()> {
+    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12"])?;
+    let date = std::process::Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
+    let text = page(
+        String::from_utf8_lossy(&date).trim(),
+        commit.as_deref().unwrap_or("not known"),
+        &machine()?,
+        summary,
+    );
+    fs::write(root().join(PAGE), text)
+}
+
+fn page(date: &str, commit: &str, machine: &str, summary: &str) -> String {
+    format!(
+        "# The last exhaustive run\n\n\
+         `cargo xtask test --all` wrote this page on {date}, at commit {commit}, on {machine}.\n\n\
+         ```text\n{}\n```\n",
+        summary.trim()
+    )
+}
+
+/// Processor, number of CPUs and kernel of this machine.
+fn machine() -> io::Result<String> {
+    let cpus = fs::read_to_string("/proc/cpuinfo")?;
+    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("a processor without a name", |(_, name)| name);
+    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    Ok(format!("{count} CPUs ({}), Linux {}", model.trim(), kernel.trim()))
 }
 
 #[cfg(test)]
@@ -190,5 +261,14 @@ mod tests {
     fn this_workspace_has_an_area_for_each_crate() {
         let names = ["wire".to_owned(), "xtask".to_owned()];
         assert_eq!(Area::chosen(&names).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_page_has_all_that_a_reader_asks() {
+        let text = page("2026-11-28", "abc123", "2 CPUs (X), Linux 6.18", "\n9 passed, 0 failed\n");
+        let expected = "# The last exhaustive run\n\n`cargo xtask test --all` wrote this page on 2026-11-28, \
+                        at commit abc123, on 2 CPUs (X), Linux 6.18.\n\n```text\n9 passed, 0 failed\n```\n";
+        assert_eq!(text, expected);
+        assert!(machine().unwrap().contains("CPUs ("));
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo::root;
-use crate::checks::check;
+use crate::process::check;
 use crate::summary::{Note, Outcome};
 use crate::tools::MDBOOK;
 

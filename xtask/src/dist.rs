@@ -9,10 +9,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::cargo::{cargo, root};
-use crate::checks::check;
 use crate::git::git;
 use crate::package::{self, Build};
-use crate::process;
+use crate::process::{self, check};
 use crate::summary::{Outcome, Summary};
 
 /// The only target so far.

@@ -7,10 +7,8 @@
 //! - [`process`]: running a program with its output kept and its time bounded
 //! - [`cargo`]: cargo, and what it knows of the workspace
 //! - [`areas`]: the areas of `cargo xtask test`
-//! - [`checks`]: formatting, lints, dependencies, documentation
 //! - [`runs`]: the tests of all crates, and those of real traffic
 //! - [`mutants`]: whether tests notice that code was changed
-//! - [`exhaustive`]: the page about the last exhaustive run
 //! - [`git`]: the commit and its time
 //! - [`room`]: whether the disk has room for a build
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
@@ -31,9 +29,7 @@ mod areas;
 mod bench;
 mod book;
 mod cargo;
-mod checks;
 mod dist;
-mod exhaustive;
 mod fuzz;
 mod git;
 mod mutants;

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::summary::Outcome;
+
 /// What timeout(1) exits with when the time was up.
 const TIMED_OUT: i32 = 124;
 
@@ -19,6 +21,15 @@ pub struct Finished {
     /// Standard output and standard error in the order they were written, with a closing line
     /// when the program did not end by itself.
     pub output: String,
+}
+
+/// Of a check. Long enough for a build from nothing on two slow CPUs.
+const CHECK_LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// One check: the program succeeds.
+pub fn check(command: &Command) -> io::Result<Outcome> {
+    let finished = run(command, CHECK_LIMIT)?;
+    Ok(if finished.success { Outcome::passed() } else { Outcome::failed(finished.output) })
 }
 
 /// Runs `command` to its end, at most for `limit`, without standard input, and keeps what it writes.

@@ -28,7 +28,7 @@ pub struct Package {
 const LIMIT: Duration = Duration::from_secs(600);
 
 impl Package {
-    /// Its virtual environment. Tests look for the program in its `bin` (`linkrate/tests/common/flent.rs`).
+    /// Its virtual environment. Tests look for the program in its `bin` (`linkrate/tests/real/flent.rs`).
     fn environment(self) -> PathBuf {
         root().join("target/python").join(self.program)
     }

@@ -28,7 +28,7 @@ use crate::clock::time;
 use crate::counters::LaneCounters;
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
-use crate::signal::Signal;
+use crate::pdu::Signal;
 
 /// The well-known address of the LECS (LANE 1.0, 5.2.1.2).
 pub const LECS: AtmAddress =

@@ -7,7 +7,6 @@
 //!
 //! The adapter has no offloads: packets of its host are complete and as long as the MTU at most.
 
-pub(crate) mod channel;
 pub(crate) mod clients;
 mod lane;
 mod receive;
@@ -22,6 +21,7 @@ use std::sync::Arc;
 use linkrate_model::{AtmKnobs, BitRate, Model, PortKnobs};
 use linkrate_wire::atm::cell::Headers;
 use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
+use linkrate_wire::machine::call::Purpose;
 
 use super::host_bus::HostBus;
 use super::host_ring;
@@ -29,7 +29,7 @@ use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
 use crate::atm::assembly::Assembly;
 use crate::atm::lane::{Lane, LaneShared, LaneStation};
-use crate::atm::shared::{ArpShared, ChannelShared};
+use crate::atm::{ArpShared, ChannelShared};
 use crate::cells::CellTrain;
 use crate::clock::{DeviceClock, earlier, time};
 use crate::fabric::InFlight;
@@ -40,8 +40,8 @@ use crate::link::{Link, LinkSpec};
 use crate::pdu::Pdu;
 use crate::pool::Pool;
 use crate::port_shared::PortShared;
-use channel::Channel;
 use resolution::Resolution;
+use shaping::Shaping;
 use switched::Switched;
 
 /// Trains of packets kept for use again.
@@ -274,6 +274,30 @@ impl Atm {
         late.iter().for_each(|(channel, defect)| self.count_defect(*channel, *defect));
         !late.is_empty()
     }
+
+    /// A call has a connection.
+    fn add_channel(&mut self, connection: Connection, purpose: Purpose, peer: AtmAddress) {
+        let shared = Arc::new(ChannelShared::of_call(connection, purpose, peer));
+        self.shared.channels().push(Arc::clone(&shared));
+        let rate = BitRate(f64::from(self.atm_knobs.peak_rate) * 1e3);
+        self.channels.push(Channel {
+            headers: Headers::of(connection),
+            assembly: Assembly::new(self.longest_unit),
+            shaping: Shaping::new(rate),
+            number: self.channels.len(),
+            shared,
+        });
+    }
+
+    /// A connection is no more.
+    fn remove_channel(&mut self, connection: Connection) {
+        self.channels.retain(|channel| channel.headers.connection() != connection);
+        for (number, channel) in self.channels.iter_mut().enumerate() {
+            channel.number = number;
+        }
+        let known = self.channels.iter().map(|channel| Arc::clone(&channel.shared));
+        *self.shared.channels() = known.collect();
+    }
 }
 
 impl Device for Atm {
@@ -346,7 +370,19 @@ impl Device for Atm {
     }
 }
 
+/// A connection, in the hands of its device.
+#[derive(Debug)]
+struct Channel {
+    headers: Headers,
+    assembly: Assembly,
+    /// Holds its cells to its peak rate; `None` where the line alone does.
+    shaping: Option<Shaping>,
+    number: usize,
+    shared: Arc<ChannelShared>,
+}
+
 #[cfg(test)]
 pub(crate) mod rig;
+
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use linkrate_wire::machine::call::{Call, PartyAction};
 
 use super::ports::{InFlightBoth, Ports, SwitchPort};
 use super::{Discard, End, Fabric, InFlight};
-use crate::atm::shared::ArpShared;
+use crate::atm::ArpShared;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::earlier;
 use crate::counters::{AtmSwitchCounters, ElanCounters};

@@ -28,9 +28,9 @@ use super::atm_switch::AtmSwitch;
 use super::atm_switch::servers::ElanSpec;
 use super::vlans::Vlans;
 use super::{Discard, End, Fabric, GroupSpec, InFlight, Switch};
+use crate::atm::ArpShared;
 use crate::atm::assembly::{Assembly, Received};
 use crate::atm::lane::{Change, Lane, LaneShared, LaneStation, Outgoing};
-use crate::atm::shared::ArpShared;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::{earlier, time};
 use crate::counters::{AtmSwitchCounters, BridgeCounters, ElanCounters, SwitchCounters};
@@ -38,8 +38,7 @@ use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
 use crate::link::LinkSpec;
 use crate::pacing::Line;
-use crate::pdu::Pdu;
-use crate::signal::Signal;
+use crate::pdu::{Pdu, Signal};
 
 /// The port of both switches that leads to the bridge.
 const BRIDGE: usize = 0;

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::InterfaceShared;
-use super::host_end::{HostEnd, WEIGHT};
+use super::host_end::{HostEnd, ThreadCounters, WEIGHT};
 use super::queue_pair::QueuePair;
-use super::thread_counters::ThreadCounters;
 
 /// Where a driver's packets go: one port, or the ports of an aggregate.
 pub(crate) trait TxSink: fmt::Debug + Send {

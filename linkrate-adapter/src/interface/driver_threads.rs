@@ -17,9 +17,9 @@ use linkrate_sys::sched::{self, ThreadId};
 
 use super::doorbell::ThreadDoorbell;
 use super::driver::{Driver, TxSink};
+use super::host_end::ThreadCounters;
 use super::napi::{Napi, Priority, ReportedPriority};
 use super::queue_pair::QueuePair;
-use super::thread_counters::ThreadCounters;
 use crate::AdapterError;
 use crate::threads::Thread;
 

@@ -4,12 +4,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use linkrate_model::driver_counts::DriverCounts;
+use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::tap;
+use linkrate_wire::vnet;
 
 use super::rings::{RxDescriptor, TxDescriptor};
-use super::tap_io::{self, Packet};
-use super::thread_counters::ThreadCounters;
-use crate::frame::Block;
+use crate::counters::Counter;
+use crate::frame::{Block, VNET_BYTES};
 use crate::pool::Pool;
 
 /// Packets in each direction before the driver looks at the other direction: NAPI's weight
@@ -35,7 +37,7 @@ impl HostEnd {
         Self {
             writes: Writes::new(&tap),
             tap,
-            pool: tap_io::blocks(),
+            pool: blocks(),
             may_have: true,
             batch: Vec::with_capacity(WEIGHT),
             counters: Arc::default(),
@@ -44,7 +46,7 @@ impl HostEnd {
 
     /// Reads the next packet that the host transmits; `None` when there is no packet. Fails when the TAP is gone.
     pub(crate) fn read(&mut self) -> io::Result<Option<TxDescriptor>> {
-        let descriptor = tap_io::read(&self.tap, &mut self.pool)?;
+        let descriptor = read(&self.tap, &mut self.pool)?;
         match &descriptor {
             Some(_) => self.counters.reads.add(1),
             None => self.counters.empty_reads.add(1),
@@ -62,7 +64,7 @@ impl HostEnd {
         let mut done = HandedUp::default();
         let (mut gone, mut writes) = (None, 0);
         let batch = std::mem::take(&mut self.batch);
-        let mut written = |result: io::Result<usize>| match tap_io::taken(result) {
+        let mut written = |result: io::Result<usize>| match taken(result) {
             Ok(Some(_)) => writes += 1,
             Ok(None) => done.refused += 1,
             Err(error) => gone = Some(error),
@@ -126,4 +128,89 @@ impl Writes {
             Self::Each => None,
         }
     }
+}
+
+/// The counters of one driver thread, which alone counts.
+#[derive(Debug, Default)]
+pub(crate) struct ThreadCounters {
+    /// Packets that were read.
+    pub(crate) reads: Counter,
+    pub(crate) empty_reads: Counter,
+    pub(crate) writes: Counter,
+    pub(crate) sleeps: Counter,
+    /// Interrupts that ended a sleep.
+    pub(crate) interrupts: Counter,
+    /// The time from those interrupts until the thread had its CPU, ns.
+    pub(crate) interrupt_delay_ns: Counter,
+}
+
+impl ThreadCounters {
+    pub(crate) fn get(&self) -> DriverCounts {
+        DriverCounts {
+            reads: self.reads.get(),
+            empty_reads: self.empty_reads.get(),
+            writes: self.writes.get(),
+            sleeps: self.sleeps.get(),
+            interrupts: self.interrupts.get(),
+            interrupt_delay_ns: self.interrupt_delay_ns.get(),
+        }
+    }
+}
+
+/// Most blocks that a queue keeps for its packets.
+const BLOCKS: usize = 4096;
+
+/// Reads the next packet that the host transmits; `None` when there is no packet. Fails when the interface of the
+/// TAP is gone.
+pub(crate) fn read(tap: &OwnedFd, pool: &mut Pool<Block>) -> io::Result<Option<TxDescriptor>> {
+    match pool.with_free(|block| tap::read(tap, block.bytes_mut())) {
+        Ok((block, length)) => Ok(Some(TxDescriptor { block, length, posted_ns: monotonic_ns() })),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A packet for the host behind its vnet header.
+#[derive(Debug)]
+pub(crate) struct Packet {
+    vnet: [u8; vnet::MAX_LENGTH],
+    pub(crate) descriptor: RxDescriptor,
+}
+
+impl Packet {
+    pub(crate) fn new(descriptor: RxDescriptor) -> Self {
+        Self { vnet: descriptor.vnet.emit(), descriptor }
+    }
+}
+
+impl tap::Packet for Packet {
+    fn for_each_piece<'a>(&'a self, mut piece: impl FnMut(&'a [u8])) {
+        piece(&self.vnet[..VNET_BYTES]);
+        self.descriptor.for_each_piece(piece);
+    }
+}
+
+/// Hands one packet to the host. Returns the bytes of the call; `None` when the host refuses this packet; others
+/// may still pass. Fails when the interface of the TAP is gone.
+pub(crate) fn write(tap: &OwnedFd, packet: &Packet) -> io::Result<Option<usize>> {
+    taken(tap::write_packet(tap, packet))
+}
+
+/// What a write has returned, as [`write`] does.
+pub(crate) fn taken(written: io::Result<usize>) -> io::Result<Option<usize>> {
+    match written {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_gone(&error) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Whether the interface of the TAP is gone (EBADFD).
+fn is_gone(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::BADFD.raw_os_error())
+}
+
+/// A pool of blocks for one queue.
+pub(crate) fn blocks() -> Pool<Block> {
+    Pool::new(BLOCKS, Block::new)
 }

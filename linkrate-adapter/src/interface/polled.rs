@@ -12,8 +12,8 @@ use linkrate_sys::epoll::{Epoll, Watch};
 use linkrate_sys::error::SysResult;
 
 use super::flow_queue::FlowQueue;
+use super::host_end::{self, Packet};
 use super::rings::{MAX_BYTES, MAX_QUEUE, RxDescriptor, TxDescriptor};
-use super::tap_io::{self, Packet};
 use super::tx_revoke::Revoked;
 use crate::counters::DriverCounters;
 use crate::frame::Block;
@@ -49,7 +49,7 @@ impl Polled {
         Self {
             tap,
             number,
-            pool: tap_io::blocks(),
+            pool: host_end::blocks(),
             tx: FlowQueue::new(MAX_QUEUE),
             rx: Vec::new(),
             consumed: 0,
@@ -90,7 +90,7 @@ impl Polled {
             && self.tx.bytes() < bytes
             && count < most
         {
-            match tap_io::read(&self.tap, &mut self.pool) {
+            match host_end::read(&self.tap, &mut self.pool) {
                 Ok(Some(descriptor)) => {
                     self.tx.push(descriptor);
                     count += 1;
@@ -119,7 +119,7 @@ impl Polled {
         self.counters.rx_packets.add(self.rx.len() as u64);
         for descriptor in self.rx.drain(..) {
             self.consumed += descriptor.frames();
-            match tap_io::write(&self.tap, &Packet::new(descriptor)) {
+            match host_end::write(&self.tap, &Packet::new(descriptor)) {
                 Ok(Some(_)) => {}
                 Ok(None) => self.counters.rx_refused.add(1),
                 Err(_) => self.broken = true,

@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use linkrate_protocol::record::{FlowRecord, RecordSpec};
+use linkrate_protocol::{FlowRecord, RecordSpec};
 
 /// The moments of a measurement with an event, CLOCK_MONOTONIC in ns; all bits set before they are known.
 #[derive(Debug)]

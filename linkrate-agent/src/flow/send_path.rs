@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use linkrate_model::{SendPath, Workload};
 use linkrate_sys::memory::PageBuffer;
-use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::splice::PagePipes;
+use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
 use super::ring::{Ring, fill, payload_pages};
 use super::{Counters, FlowContext};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::cpu_use::CpuParts;
 use linkrate_model::measurement::{ENDED, OtherProgram};
 use linkrate_sys::on_cpu::{ThreadOnCpu, Worked};
 use linkrate_sys::other_programs::{busiest, kind_of};

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use linkrate_model::Family;
-use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::tcp_info;
+use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
 use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
 use linkrate_interop::payload::{guarded, is_passing};

@@ -4,7 +4,6 @@ use linkrate_model::shell;
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::measured_costs;
 
 /// The default of Linux since 2.6.19.
 const USUAL: &str = "cubic";
@@ -32,7 +31,7 @@ fn default(host: &Host, algorithm: &str) -> Advice {
             "connections start with {algorithm}, which paces by a timer instead of by \
              acknowledgements"
         );
-        Advice::consider(name, detail, measured_costs::pacing())
+        Advice::consider(name, detail, Cost::pacing())
     } else if algorithm == "reno" {
         let text = "after a loss, reno regains one segment each round trip; cubic is faster on long or \
                     fast paths";

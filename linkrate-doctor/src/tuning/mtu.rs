@@ -8,7 +8,6 @@ use linkrate_wire::link::Link;
 
 use super::advice::{Advice, Basis, Cost};
 use super::facts::{Host, Interface};
-use super::measured_costs;
 
 /// The MTU of Ethernet without jumbo frames.
 const USUAL: u32 = 1500;
@@ -180,7 +179,7 @@ fn jumbo(interface: &Interface) -> Option<Advice> {
     let word = shell::word(&interface.name);
     let detail = format!("the MTU is {}, and the adapter allows up to {largest}", interface.mtu);
     Some(
-        Advice::consider("jumbo-frames", detail, measured_costs::without_jumbo())
+        Advice::consider("jumbo-frames", detail, Cost::without_jumbo())
             .on(&interface.name)
             .seen(
                 format!("mtu {}, maxmtu {largest}", interface.mtu),

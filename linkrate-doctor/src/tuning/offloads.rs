@@ -5,7 +5,6 @@ use linkrate_sys::ethtool::{Feature, Features};
 
 use super::advice::{Advice, Cost};
 use super::facts::{Host, Interface};
-use super::measured_costs;
 
 /// The usual limit of superframes, bytes.
 const MIN_SUPERFRAME: u32 = 65_536;
@@ -32,7 +31,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["tx-tcp-segmentation", "tx-tcp6-segmentation"],
         switch: "tso",
         needs: &[("sg", SCATTER), ("tx", CHECKSUMS)],
-        cost: measured_costs::without_tso,
+        cost: Cost::without_tso,
     },
     Offload {
         name: "gso",
@@ -40,7 +39,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["tx-generic-segmentation"],
         switch: "gso",
         needs: &[("sg", SCATTER)],
-        cost: measured_costs::without_gso,
+        cost: Cost::without_gso,
     },
     Offload {
         name: "gro",
@@ -48,7 +47,7 @@ const OFFLOADS: &[Offload] = &[
         features: &["rx-gro"],
         switch: "gro",
         needs: &[],
-        cost: measured_costs::without_gro,
+        cost: Cost::without_gro,
     },
     Offload {
         name: "tx-checksum",
@@ -56,7 +55,7 @@ const OFFLOADS: &[Offload] = &[
         features: CHECKSUMS,
         switch: "tx",
         needs: &[],
-        cost: measured_costs::without_tx_checksum,
+        cost: Cost::without_tx_checksum,
     },
     Offload {
         name: "rx-checksum",
@@ -148,9 +147,8 @@ fn superframes(interface: &Interface) -> Option<Advice> {
     }
     let word = shell::word(&interface.name);
     let detail = format!("superframes are limited to {bytes} bytes and {segments} segments");
-    let advice = Advice::improve("superframes", detail, measured_costs::without_gso())
-        .on(&interface.name)
-        .seen(
+    let advice =
+        Advice::improve("superframes", detail, Cost::without_gso()).on(&interface.name).seen(
             format!("gso_max_size {bytes}, gso_max_segs {segments}"),
             format!("ip -d link show dev {word}"),
         );

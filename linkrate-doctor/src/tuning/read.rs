@@ -2,14 +2,13 @@
 //! this host also the facts that only sockets report.
 
 mod adapter;
-mod connections;
-mod driver;
-mod processor;
-mod rtnetlink;
+mod sockets;
 
+use linkrate_model::CpuSet;
 use linkrate_sys::tree::Tree;
 
 use super::facts::{Host, Settings, Softnet};
+use crate::tuning::facts::{Cpu, IdleState};
 
 /// Facts from the files below `tree`. Offloads, rings, link modes, routes and connections are not
 /// in files; [`this_host`] adds them.
@@ -18,7 +17,7 @@ pub fn from_files(tree: &Tree) -> Host {
     let cpuinfo = tree.text("/proc/cpuinfo").unwrap_or_default();
     let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     Host {
-        cpus: processor::cpus(tree),
+        cpus: cpus(tree),
         settings: settings(tree),
         softnet: softnet(&tree.text("/proc/net/softnet_stat").unwrap_or_default()),
         irqbalance: processes(tree).any(|pid| {
@@ -34,9 +33,9 @@ pub fn from_files(tree: &Tree) -> Host {
 pub fn this_host() -> Host {
     let tree = Tree::of_this_host();
     let mut host = from_files(&tree);
-    rtnetlink::complete(&mut host);
-    driver::complete(&mut host);
-    connections::complete(&mut host, &tree);
+    sockets::complete_routes(&mut host);
+    adapter::complete_by_driver(&mut host);
+    sockets::complete_connections(&mut host, &tree);
     host
 }
 
@@ -83,6 +82,64 @@ fn softnet(text: &str) -> Vec<Softnet> {
             Some(Softnet { cpu, processed, dropped, squeezed })
         })
         .collect()
+}
+
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// Every CPU that is online.
+fn cpus(tree: &Tree) -> Vec<Cpu> {
+    let online = tree.cpu_list(format!("{CPUS}/online")).unwrap_or_default();
+    online.iter().map(|number| cpu(tree, number)).collect()
+}
+
+fn cpu(tree: &Tree, number: u32) -> Cpu {
+    let base = format!("{CPUS}/cpu{number}");
+    let itself = || [number].into_iter().collect::<CpuSet>();
+    let words = |file: &str| -> Vec<String> {
+        let text = tree.text(format!("{base}/{file}")).unwrap_or_default();
+        text.split_whitespace().map(str::to_owned).collect()
+    };
+    let node = tree.names(&base).iter().find_map(|name| name.strip_prefix("node")?.parse().ok());
+    let khz = |file: &str| tree.number(format!("{base}/cpufreq/{file}"));
+    Cpu {
+        number,
+        core: tree.cpu_list(format!("{base}/topology/thread_siblings_list")).unwrap_or_else(itself),
+        cache: last_cache(tree, &base).unwrap_or_else(itself),
+        node,
+        governor: tree.text(format!("{base}/cpufreq/scaling_governor")),
+        governors: words("cpufreq/scaling_available_governors"),
+        energy: tree.text(format!("{base}/cpufreq/energy_performance_preference")),
+        khz: khz("cpuinfo_min_freq").zip(khz("cpuinfo_max_freq")),
+        idle_states: idle_states(tree, &base),
+    }
+}
+
+/// CPUs of the cache of the highest level.
+fn last_cache(tree: &Tree, base: &str) -> Option<CpuSet> {
+    let caches = tree.names(format!("{base}/cache"));
+    let level = |cache: &&String| tree.number::<u32>(format!("{base}/cache/{cache}/level"));
+    let last = caches.iter().filter(|name| name.starts_with("index")).max_by_key(level)?;
+    tree.cpu_list(format!("{base}/cache/{last}/shared_cpu_list"))
+}
+
+fn idle_states(tree: &Tree, base: &str) -> Vec<IdleState> {
+    let directory = format!("{base}/cpuidle");
+    let mut states: Vec<IdleState> = tree
+        .names(&directory)
+        .iter()
+        .filter_map(|name| {
+            let number = name.strip_prefix("state")?.parse().ok()?;
+            let state = format!("{directory}/{name}");
+            Some(IdleState {
+                number,
+                name: tree.text(format!("{state}/name")).unwrap_or_default(),
+                exit_us: tree.number(format!("{state}/latency"))?,
+                enabled: tree.number::<u64>(format!("{state}/disable")).unwrap_or(0) == 0,
+            })
+        })
+        .collect();
+    states.sort_by_key(|state| state.number);
+    states
 }
 
 #[cfg(test)]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-use linkrate_sys::memory_file::{memory_file, sendfile};
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
+use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
 use super::{Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, is_passing, payload};
 use crate::iperf3::{Arrivals, COOKIE_BYTES};

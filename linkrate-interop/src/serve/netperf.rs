@@ -2,14 +2,12 @@
 //!
 //! - `test`: one test, from its request to its results
 //! - `flow`: its payload and its connections
-//! - `guard`: a thread that ends a test over one connection
 //! - `source`: where its data may come from
-//! - `watch`: when it ends
+//! - `watch`: when it ends, and a test over one connection that ends so
 //! - `cpu`: the use of the host's CPUs in the meantime
 
 mod cpu;
 mod flow;
-mod guard;
 mod source;
 mod test;
 mod watch;

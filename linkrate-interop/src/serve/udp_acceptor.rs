@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use linkrate_sys::udp;
+use linkrate_sys::bound_socket;
 
 use super::POLL_INTERVAL;
 use crate::iperf3::answer;
@@ -55,7 +55,7 @@ impl Drop for Turn<'_> {
 impl UdpAcceptor {
     /// Listens at `address`.
     pub(super) fn open(address: SocketAddr) -> io::Result<Self> {
-        let listener = udp::shared(address)?;
+        let listener = bound_socket::shared(address)?;
         listener.set_read_timeout(Some(POLL_INTERVAL))?;
         Ok(Self { listener, waiting: Mutex::default(), freed: Condvar::new() })
     }
@@ -109,7 +109,7 @@ impl UdpAcceptor {
     fn begin(&self, from: SocketAddr, answer: [u8; 4], heard: &mut Heard) -> io::Result<()> {
         let waiting = self.waiting();
         let Some(opening) = waiting.get(&from.ip().to_canonical()) else { return Ok(()) };
-        let stream = udp::shared(opening.here)?;
+        let stream = bound_socket::shared(opening.here)?;
         stream.connect(from)?;
         // before it was connected it took the datagrams of others
         stream.set_nonblocking(true)?;

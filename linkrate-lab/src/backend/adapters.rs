@@ -8,7 +8,6 @@ mod aggregate;
 mod attach;
 mod connections;
 mod datagrams;
-mod drain;
 mod failed_port;
 mod napi;
 mod ports;
@@ -19,6 +18,8 @@ mod toe;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use linkrate_adapter::{
     AdapterError, Aggregate, Bus, CaptureEnding, DeviceSpec, DeviceThreads, DriverThreads,
@@ -61,6 +62,16 @@ const TAP_QUEUE: u32 = 16_384;
 
 /// The counters of a client's port that are kept: what frames waited for.
 const WAITS: [&str; 5] = ["rxWaitedFrames", "rxWaitNs", "rxLateNs", "txWireNs", "switchTransitNs"];
+
+/// Time between two looks at the links before a run.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// The longest wait for silent links. The queues of a slow link hold a second of packets.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+
+/// Octets that a link carries between two polls without being busy: address resolution, protocols of
+/// an aggregate.
+const FEW_OCTETS: u64 = 4096;
 
 /// The knobs that the port itself owns, as its device has applied them.
 fn effective_knobs(port: &Port) -> Result<InterfaceKnobs, LabError> {
@@ -425,6 +436,29 @@ impl Adapters {
             self.buses.push(Arc::new(Bus::new(rate)));
         }
         Some(Arc::clone(&self.buses[adapter]))
+    }
+
+    /// Waits until the links are silent: nothing that the run before has left takes them from the next one. Returns the octets between the last two polls if they are not
+    /// after [`MAX_WAIT`].
+    pub(crate) fn drain(&self) -> Option<u64> {
+        let begun = Instant::now();
+        let mut before = self.carried();
+        loop {
+            sleep(POLL_INTERVAL);
+            let now = self.carried();
+            let carried = now.wrapping_sub(before);
+            if carried <= FEW_OCTETS * self.segments().len() as u64 {
+                return None;
+            }
+            if begun.elapsed() >= MAX_WAIT {
+                return Some(carried);
+            }
+            before = now;
+        }
+    }
+
+    fn carried(&self) -> u64 {
+        self.octets(usize::MAX).map(|(_, octets)| octets).fold(0, u64::wrapping_add)
     }
 }
 

@@ -5,6 +5,7 @@
 //! memory, as clients and devices do. Its CPU time is compared, so programs that take the CPU itself do
 //! not count.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,11 +13,13 @@ use std::time::Duration;
 
 use linkrate_model::CpuSet;
 use linkrate_study::executor::Contention;
+use linkrate_study::study::Purpose;
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_wire::checksum::Sum;
 
 use crate::error::LabError;
 use crate::placement::Placement;
+use crate::testbed::Testbed;
 
 /// Times that the loop runs without and with load.
 const ROUNDS: usize = 15;
@@ -97,6 +100,45 @@ fn load(cpu: u32, end: &AtomicBool, loaded: &AtomicBool) {
             to.copy_from_slice(from);
         }
         black_box(&mut memory);
+    }
+}
+
+/// What a lab measures of its machine before the first run. It holds for all testbeds of the lab: it depends on the CPUs and the kernel alone.
+#[derive(Debug, Default)]
+pub(super) struct Calibration {
+    /// What the work of the other CPUs costs the SUT's; `None` before it was measured.
+    contention: Option<Result<Option<Contention>, String>>,
+}
+
+impl Calibration {
+    /// Measures what runs of this purpose need, was not measured yet and can be measured on this testbed. Nothing must
+    /// flow.
+    pub(super) fn complete(&mut self, testbed: &mut Testbed, purpose: Purpose) {
+        if purpose == Purpose::Functions {
+            return;
+        }
+        if self.contention.is_none() {
+            let measured = measure(&testbed.placement);
+            self.contention = Some(measured.map_err(|error| error.to_string()));
+        }
+    }
+
+    pub(super) fn facts(&self) -> BTreeMap<String, String> {
+        let contention = self.contention.as_ref().map(|contention| match contention {
+            Ok(Some(contention)) => format!(
+                "a loop of {:.1} ms on the SUT's CPU takes {contention} more CPU time while the other CPUs \
+                 copy memory; quartiles in brackets",
+                contention.loop_ns as f64 / 1e6
+            ),
+            Ok(None) => "not applicable: the clients have no CPUs of their own on this machine".to_owned(),
+            Err(reason) => format!("not measured: {reason}"),
+        });
+        contention.map(|fact| ("contention".to_owned(), fact)).into_iter().collect()
+    }
+
+    /// What the work of the other CPUs costs the SUT's; `None` where that was not measured.
+    pub(super) fn contention(&self) -> Option<Contention> {
+        self.contention.as_ref()?.as_ref().ok().copied().flatten()
     }
 }
 

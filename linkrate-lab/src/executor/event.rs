@@ -8,8 +8,7 @@ use linkrate_adapter::Decision;
 use linkrate_model::failure::PortTimeline;
 use linkrate_model::measurement::AdapterEvidence;
 use linkrate_model::{Event, Fault, RunSpec};
-use linkrate_protocol::bounds;
-use linkrate_protocol::record::RecordSpec;
+use linkrate_protocol::{RecordSpec, bounds};
 use linkrate_sys::clock::monotonic_ns;
 
 use crate::backend::Adapters;

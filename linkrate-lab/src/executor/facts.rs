@@ -10,7 +10,7 @@ use linkrate_sys::cgroup::cpu_quota;
 use linkrate_sys::host_settings;
 use linkrate_sys::tree::Tree;
 
-use super::calibration::Calibration;
+use super::contention::Calibration;
 use crate::testbed::{ReceiveSteering, Testbed};
 
 pub(super) fn facts(testbed: &Testbed, spec: &TestbedSpec, measured: &Calibration) -> Facts {

@@ -269,7 +269,7 @@ fn the_facts_of_a_sut_elsewhere_are_those_that_its_agent_tells() {
         let fakes = std::thread::spawn(move || serve(fakes));
         let (testbed, errors) = testbed(streams, &spec);
         let reported =
-            super::facts::facts(&testbed, &spec, &super::calibration::Calibration::default());
+            super::facts::facts(&testbed, &spec, &super::contention::Calibration::default());
         drop((errors, testbed));
         fakes.join().expect("no panic of an agent");
         assert_eq!(reported.facts["cpu-governor"], "of agent 0");

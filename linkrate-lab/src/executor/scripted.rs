@@ -18,7 +18,7 @@ use linkrate_study::executor::{Facts, RunFailure, Stage};
 use linkrate_study::study::Purpose;
 use linkrate_study::validity::stack::FirstStacks;
 
-use super::calibration::Calibration;
+use super::contention::Calibration;
 use super::{facts, validated};
 use crate::backend::existing;
 use crate::error::LabError;

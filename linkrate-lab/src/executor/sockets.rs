@@ -1,17 +1,19 @@
-//! Connections of a run: the system under test listens, and every client connects.
+//! Connections of a run: the system under test (SUT) listens, and every client connects; the CPUs
+//! that its flows are bound to.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
-use linkrate_model::flow::FlowEnds;
+use linkrate_model::evidence::FlowEnds;
 use linkrate_model::measurement::MAX_REPORTED_FLOWS;
 use linkrate_model::topology::ipv6_address;
-use linkrate_model::{CpuSet, Family, RunSpec, Workload};
+use linkrate_model::{CpuSet, Family, RunSpec, Task, Workload};
 use linkrate_protocol::{ConnectSpec, Ends, FlowFacts, FlowPorts, ListenSpec, Reply, Request};
 
 use super::event;
 use crate::connection::{AgentError, expect_reply};
+use crate::error::LabError;
 use crate::testbed::{Client, Testbed};
 
 /// Lets the SUT listen and every client connect; flows of the clients in `bind` are bound to these CPUs of
@@ -134,6 +136,42 @@ pub(crate) fn ends(client: &Client, family: Family) -> Ends {
         Family::Ipv6 => IpAddr::V6(ipv6_address(address)),
     });
     Ends { client, listener }
+}
+
+/// The CPUs of the flows of each client that takes part, by its number: those that take the interrupts of
+/// its interface of the SUT. Empty if the run leaves flows to the scheduler. Fails where the SUT has one CPU: then the
+/// scheduler has no choice, and a bound run is no other than an unbound one.
+pub(super) fn bound_cpus(
+    testbed: &Testbed,
+    spec: &RunSpec,
+    clients: usize,
+) -> Result<BTreeMap<u16, CpuSet>, LabError> {
+    let Task::Workload(workload) = &spec.task else { return Ok(BTreeMap::new()) };
+    if !workload.cpu_binding {
+        return Ok(BTreeMap::new());
+    }
+    let sut = &testbed.sut.cpus;
+    if sut.len() < 2 {
+        return Err(LabError::Invalid {
+            what: format!(
+                "cpu-binding on, where the system under test has CPU {sut} alone: the scheduler has no \
+                 choice, so that there is nothing to bind"
+            ),
+            hint: "give it two CPUs, for example sut-cpus = \"0-1\" or --sut-cpus 0-1; on a machine with \
+                   two CPUs, its clients then have the same"
+                .to_owned(),
+        });
+    }
+    let adapters = testbed.backend.adapters();
+    let cpus = |interface: &str| -> CpuSet {
+        let threads = adapters.map(|adapters| adapters.driver_threads(interface));
+        let of_interface = threads.into_iter().flatten().filter_map(|one| sut.iter().nth(one));
+        let of_interface: CpuSet = of_interface.collect();
+        // the interrupts of others come to all CPUs of the host
+        if of_interface.is_empty() { sut.clone() } else { of_interface }
+    };
+    let numbered = (0..).zip(testbed.clients.iter().take(clients));
+    Ok(numbered.map(|(number, client)| (number, cpus(&client.sut_interface))).collect())
 }
 
 #[cfg(test)]

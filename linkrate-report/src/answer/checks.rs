@@ -5,8 +5,9 @@ use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Interval;
-use linkrate_study::results::payback;
-use linkrate_study::results::{CellResult, Effect, PublishedKind, PublishedResult, StudyResults};
+use linkrate_study::results::{
+    CellResult, Effect, PublishedKind, PublishedResult, StudyResults, figures,
+};
 use serde::Serialize;
 
 use crate::number;
@@ -203,7 +204,7 @@ fn published(results: &StudyResults) -> Option<Check> {
     let (mut one_side, mut of_host, mut too_few) = (0, 0, 0);
     let is_judged = |one: &&PublishedResult| {
         let doubts = [
-            (one.factor.as_deref() == Some(payback::FACTOR), &mut one_side),
+            (one.factor.as_deref() == Some(figures::TOE_FACTOR), &mut one_side),
             (marks::is_host_limited(results, one), &mut of_host),
             (marks::runs_behind(results, one) < MIN_TO_CLAIM, &mut too_few),
         ];

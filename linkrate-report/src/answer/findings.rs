@@ -1,8 +1,7 @@
 //! What a study found that compares nothing, or something else than levels: failures, connection offloads, cells.
 
 use linkrate_study::labels;
-use linkrate_study::results::failure::FailureFigures;
-use linkrate_study::results::payback::Paybacks;
+use linkrate_study::results::figures::{FailureFigures, Paybacks};
 use linkrate_study::results::{CellResult, StudyResults};
 
 use crate::{number, words};

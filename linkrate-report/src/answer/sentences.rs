@@ -3,8 +3,7 @@
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
-use linkrate_study::results::payback;
-use linkrate_study::results::{Effect, StudyResults};
+use linkrate_study::results::{Effect, StudyResults, figures};
 use linkrate_study::study::PART;
 
 use super::findings;
@@ -313,7 +312,7 @@ fn clause(
 
 /// `without the emulated driver −39 to −21 %`, where the driver is in one of the two cells alone.
 fn without_driver(results: &StudyResults, effects: &[&Effect]) -> Option<String> {
-    let of_engine = effects.iter().filter(|effect| effect.factor == payback::FACTOR);
+    let of_engine = effects.iter().filter(|effect| effect.factor == figures::TOE_FACTOR);
     let changes = of_engine.filter_map(|effect| Some(effect.without_driver?.mean));
     let low = changes.clone().reduce(f64::min)?;
     let high = changes.reduce(f64::max)?;

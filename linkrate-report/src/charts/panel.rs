@@ -1,7 +1,6 @@
 //! A frame with axes and a legend, in which bars or curves stand over positions.
 
-mod bars;
-mod curves;
+mod series;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -175,7 +174,7 @@ impl Panel {
                 let mut axis = Axis::from_zero(largest, 5);
                 // room for a figure over the highest bar, and for its mark over that
                 let lines = if self.points().any(|point| !point.mark.is_empty()) { 2 } else { 1 };
-                let room = f64::from(lines * bars::LINE) / f64::from(self.height.max(1));
+                let room = f64::from(lines * series::LINE) / f64::from(self.height.max(1));
                 axis.high = axis.high.max(largest / (1.0 - room));
                 axis
             }
@@ -240,8 +239,8 @@ impl Panel {
             area.draw(&Text::new(label.as_str(), (left - 6, y), style))?;
         }
         match self.shape {
-            Shape::Bars => bars::paint(&canvas, &self.series)?,
-            Shape::Curves => curves::paint(&canvas, &self.series)?,
+            Shape::Bars => series::bars(&canvas, &self.series)?,
+            Shape::Curves => series::curves(&canvas, &self.series)?,
         }
         area.draw(&PathElement::new(
             [(left, bottom), (right, bottom)],

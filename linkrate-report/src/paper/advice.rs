@@ -10,8 +10,7 @@ use linkrate_model::model::Encapsulation;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::Measure;
-use linkrate_study::results::payback;
-use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_study::results::{CellResult, Effect, StudyResults, figures};
 use linkrate_study::verdict::Verdict;
 use serde::Serialize;
 
@@ -142,7 +141,7 @@ fn one(
     let here = if is_of_this_machine(results, &of_step) { " on this machine" } else { "" };
     let reversed = reversed(results, &of_step);
     let say = match &reversed {
-        Some(_) if factor == payback::FACTOR => {
+        Some(_) if factor == figures::TOE_FACTOR => {
             format!("{prefix}{} {best_level}.", lower_case(&prefix, "No advice on"))
         }
         _ => format!("{prefix}{verb} {best_level}{here}."),
@@ -277,7 +276,7 @@ fn not_compared(steps: &[&Step<'_>]) -> &'static str {
 /// In how many cases the gain may be one of the emulated driver alone. A TCP offload engine has the driver, which receives
 /// for the host, in one of both cells alone, so that the gain must be shown without it.
 fn reversed(results: &StudyResults, steps: &[&Step<'_>]) -> Option<String> {
-    let is_engine = steps.first().is_some_and(|step| step.factor == payback::FACTOR);
+    let is_engine = steps.first().is_some_and(|step| step.factor == figures::TOE_FACTOR);
     let gains = steps.iter().flat_map(|step| step.claimed_for(true));
     let gains: Vec<&Effect> = gains.map(|index| &results.effects[index]).collect();
     let is_open = |effect: &&&Effect| match is_engine {

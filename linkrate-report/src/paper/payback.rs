@@ -3,7 +3,7 @@
 use linkrate_study::labels;
 use linkrate_study::levels::Levels;
 use linkrate_study::results::StudyResults;
-use linkrate_study::results::payback::{OffloadCost, Payback, Paybacks};
+use linkrate_study::results::figures::{OffloadCost, Payback, Paybacks};
 use serde::Serialize;
 
 use super::Numbered;

@@ -1,17 +1,21 @@
 //! The tables, as text that both HTML and Markdown put in place.
 
+use linkrate_model::ByteSize;
 use linkrate_model::latency::{LatencyFigures, Percentile};
 use linkrate_model::measurement::CpuUse;
 use linkrate_study::analysis::measures;
 use linkrate_study::labels;
+use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity, Unit};
-use linkrate_study::results::{Attribution, CellResult, Effect, PublishedResult, StudyResults};
+use linkrate_study::results::{
+    Attribution, CellResult, Effect, Knee, PublishedResult, StudyResults,
+};
 use linkrate_study::store::{Outcome, StoredRun};
 use serde::Serialize;
 
 use super::change_figures;
 use crate::number::{self, ABSENT};
-use crate::words::marks;
+use crate::words::{capitalised, marks};
 use crate::{demand, directions, mix, predicted, round_trip, words};
 
 /// A table: names of columns and rows of fields.
@@ -575,4 +579,95 @@ fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
     let client = client.map(|percent| quantity(percent, Unit::Percent));
     fields.extend(figures.into_iter().chain([client]).map(Field::or_absent));
     TableRow::of(fields)
+}
+
+/// The runs that count and those that do not, by the levels of each factor: figures of levels of which more runs were
+/// refused than of others deserve doubt. `None` where every run counts, and in a study without factors.
+pub fn rejections(results: &StudyResults) -> Option<Table> {
+    let counts = |cell: &CellResult| cell.failed == 0 && cell.left_out == 0;
+    let levels = levels_of(&results.cells);
+    if levels.is_empty() || results.cells.iter().all(counts) {
+        return None;
+    }
+    let rows = levels.into_iter().map(|(factor, level)| {
+        let of_level = results.cells.iter().filter(|cell| cell.levels.get(&factor) == Some(&level));
+        let sums = of_level.fold([0u32; 3], |[runs, failed, left_out], cell| {
+            [runs + cell.runs, failed + cell.failed, left_out + cell.left_out]
+        });
+        let names = [capitalised(&labels::factor(&factor)), labels::level(&factor, &level)];
+        let texts = names.into_iter().chain(sums.map(|sum| sum.to_string()));
+        TableRow::of(texts.map(Field::of))
+    });
+    Some(Table {
+        title: "Runs that count, by level".to_owned(),
+        columns: columns(&[
+            ("Factor", "name"),
+            ("Level", "name"),
+            ("Runs", "number"),
+            ("Refused or failed", "number"),
+            ("Left out", "number"),
+        ]),
+        rows: rows.collect(),
+        note: "Where something from outside spoils a run, the other runs of its block are left out too, so that no \
+               level loses more pairs than another."
+            .to_owned(),
+    })
+}
+
+/// Every level of every factor with more than one, in the order of the cells.
+fn levels_of(cells: &[CellResult]) -> Vec<(String, Level)> {
+    let mut found: Vec<(String, Level)> = Vec::new();
+    for (factor, level) in cells.iter().flat_map(|cell| &cell.levels.0) {
+        if !found.iter().any(|(name, one)| name == factor && one == level) {
+            found.push((factor.clone(), level.clone()));
+        }
+    }
+    let count = |factor: &str| found.iter().filter(|(name, _)| name == factor).count();
+    let several: Vec<bool> = found.iter().map(|(factor, _)| count(factor) > 1).collect();
+    let mut sorted: Vec<_> =
+        found.into_iter().zip(several).filter_map(|(one, keep)| keep.then_some(one)).collect();
+    // levels of one factor stand together
+    let order: Vec<String> = sorted.iter().map(|(factor, _)| factor.clone()).collect();
+    sorted.sort_by_key(|(factor, _)| order.iter().position(|name| name == factor));
+    sorted
+}
+
+/// Where a larger window stops to help: a row for each sweep of the window; `None` without one.
+pub fn windows(results: &StudyResults) -> Option<Table> {
+    let knees = &results.windows;
+    if knees.is_empty() {
+        return None;
+    }
+    let row = |knee: &Knee| {
+        let reached = match &knee.reached {
+            Some(level) => level.to_string(),
+            None => format!("none up to {}", knee.largest),
+        };
+        // three digits: the sizes between two levels are not known any better
+        let fills = ByteSize((knee.fills as f64 / 1024.0).round() as u64 * 1024);
+        let fields = [
+            labels::cell(&knee.at),
+            knee.smallest.to_string(),
+            number::duration(knee.round_trip.as_nanos() as f64),
+            fills.to_string(),
+            reached,
+        ];
+
+        TableRow::of(fields.map(Field::of))
+    };
+    Some(Table {
+        title: "Where the window fills the line".to_owned(),
+        columns: vec![
+            column("At", "name"),
+            column("Smallest window", "number"),
+            column("Round trip", "number"),
+            column("Fills the line, by the round trip", "number"),
+            column("Filled it first", "number"),
+        ],
+        rows: knees.iter().map(row).collect(),
+        note: "The round trip is the smallest window divided by its throughput. The limit of the links times \
+               this round trip is the window that fills the line. It lies between two windows of the \
+               study: the last one that filled the line to less than 97 %, and the first that filled it."
+            .to_owned(),
+    })
 }

@@ -2,7 +2,7 @@
 
 use linkrate_study::labels;
 use linkrate_study::quantity::{Interval, Quantity};
-use linkrate_study::results::failure::{FailureFigures, Moment};
+use linkrate_study::results::figures::{FailureFigures, Moment};
 use linkrate_study::results::{CellResult, StudyResults};
 
 use crate::number::{self, ABSENT};

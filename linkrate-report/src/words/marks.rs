@@ -4,8 +4,7 @@ use linkrate_model::spec::Adapter;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
-use linkrate_study::results::payback;
-use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults};
+use linkrate_study::results::{CellResult, Effect, PublishedResult, StudyResults, figures};
 use linkrate_study::verdict::{FlowDirection, Judged};
 
 /// The words behind the name of a published figure: its basis unless the paper prints it, and a mark if something other
@@ -16,7 +15,7 @@ pub fn of(results: &StudyResults, published: &PublishedResult) -> String {
         Basis::Derived => " (derived)".to_owned(),
         Basis::Parameter => " (parameter)".to_owned(),
     };
-    if published.factor.as_deref() == Some(payback::FACTOR) {
+    if published.factor.as_deref() == Some(figures::TOE_FACTOR) {
         marks.push_str(&format!(" ({ONE_SIDE})"));
     }
     if published.left_out > 0 {
@@ -35,7 +34,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let parameter =
         ("parameter", "used to calibrate the model: no independent evidence".to_owned());
     let one_side =
-        results.published.iter().any(|one| one.factor.as_deref() == Some(payback::FACTOR));
+        results.published.iter().any(|one| one.factor.as_deref() == Some(figures::TOE_FACTOR));
     let one_side = one_side.then(|| {
         let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
         (ONE_SIDE, meaning.to_owned())

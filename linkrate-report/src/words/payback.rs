@@ -3,7 +3,7 @@
 
 use linkrate_study::labels;
 use linkrate_study::quantity::Quantity;
-use linkrate_study::results::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
+use linkrate_study::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 
 use super::count;
 use super::marks::HOST_LIMITED;

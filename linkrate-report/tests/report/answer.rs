@@ -283,7 +283,7 @@ fn what_this_host_limits_is_not_in_the_range_without_the_driver() {
         check.expect("a check").text
     };
     results.cells.iter_mut().for_each(|cell| {
-        cell.service_demand_parts = cell.service_demand.map(fixture::parts::of);
+        cell.service_demand_parts = cell.service_demand.map(fixture::parts_of);
     });
     set(&mut results, Measure::ServiceDemand, |effect| {
         let is_tso = effect.to == Level::Text("tso".to_owned());

@@ -3,10 +3,6 @@
 // an example includes this file by its path too
 #[path = "fixture/fleet.rs"]
 mod fleet;
-#[path = "fixture/hostile.rs"]
-mod hostile;
-#[path = "fixture/parts.rs"]
-pub mod parts;
 #[path = "fixture/requests.rs"]
 mod requests;
 
@@ -23,19 +19,17 @@ use linkrate_study::fixture as made_up;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
-use linkrate_study::results::failure::{FailureFigures, Moment};
-use linkrate_study::results::round_trip::RoundTripParts;
+use linkrate_study::results::figures::{FailureFigures, Moment, RoundTripParts};
 use linkrate_study::results::{
-    AdapterFigures, CellEvidence, CellResult, DisciplineFigures, Effect, FailedRun, LinePart,
-    LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, Probabilities, PublishedKind,
-    PublishedResult, RESULTS_FORMAT, StudyResults,
+    AdapterFigures, CellEvidence, CellResult, DemandParts, DisciplineFigures, Effect, FailedRun,
+    LinePart, LineTax, MemberFigures, PortFigures, Predicted, PredictedPort, Probabilities,
+    PublishedKind, PublishedResult, RESULTS_FORMAT, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
 use linkrate_study::study::Family;
 use linkrate_study::verdict::{Bottleneck, CpuShare, FlowDirection, Judged, Verdict};
 
 pub use self::fleet::{fleet, incast};
-pub use self::hostile::hostile;
 pub use self::requests::request_response;
 
 /// The effect as it was judged.
@@ -488,7 +482,7 @@ pub fn adapter() -> StudyResults {
             interval: Interval { mean: 188_296_489.0, low: None, high: None },
             unit: Unit::BitsPerSecond,
         });
-        cell.service_demand_parts = cell.service_demand.map(parts::of);
+        cell.service_demand_parts = cell.service_demand.map(parts_of);
         cell.evidence.adapter = Some(AdapterFigures {
             sent_frame_bytes: Some(1511.3),
             received_frame_bytes: Some(70.1),
@@ -626,5 +620,55 @@ pub fn adapter() -> StudyResults {
         failures: Vec::new(),
         runs: Vec::new(),
         ..results
+    }
+}
+
+/// A study whose every text tries to leave its place.
+pub fn hostile() -> StudyResults {
+    let attack = "<script>alert('x')</script>\u{1b}[31m & \"";
+    let mut results = stream();
+    results.title = attack.to_owned();
+    results.study = attack.to_owned();
+    results.stopped = attack.to_owned();
+    results.results = attack.to_owned();
+    results.warnings = vec![attack.to_owned()];
+    results.facts.facts.insert(attack.to_owned(), attack.to_owned());
+    for cell in &mut results.cells {
+        cell.levels.0[0] = (attack.to_owned(), text(attack));
+    }
+    for effect in &mut results.effects {
+        effect.factor = attack.to_owned();
+        effect.to = text(attack);
+    }
+    results.published = adapter().published;
+    for published in &mut results.published {
+        published.at.0[0] = (attack.to_owned(), text(attack));
+        published.factor = Some(attack.to_owned());
+        (published.from, published.to) = (Some(text(attack)), Some(text(attack)));
+    }
+    for failure in &mut results.failures {
+        failure.reason = attack.to_owned();
+    }
+    results
+}
+
+/// The parts of this service demand, which scatter as it does: four tenths are the application's, half the driver's.
+pub fn parts_of(demand: Quantity) -> DemandParts {
+    let whole = demand.interval;
+    let part = |fraction: f64| Interval {
+        mean: whole.mean * fraction,
+        low: whole.low.map(|low| low * fraction),
+        high: whole.high.map(|high| high * fraction),
+    };
+    DemandParts {
+        application: part(0.4),
+        driver: Some(part(0.5)),
+        receives_in_driver: false,
+        napi: part(0.05),
+        softirqs: part(0.02),
+        interrupts: part(0.01),
+        kernel: part(0.0),
+        linkrate: part(0.0),
+        not_attributed: whole.mean * 0.02,
     }
 }

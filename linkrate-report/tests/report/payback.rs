@@ -5,7 +5,7 @@ use linkrate_report::{html, markdown};
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::results::StudyResults;
-use linkrate_study::results::payback::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
+use linkrate_study::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 
 use crate::fixture;
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::interval::excludes;
-use crate::mirroring::level_of_effects;
 use crate::paired;
 use crate::simulate::{Machine, Noise};
 

@@ -1,6 +1,6 @@
 //! The parts of a service demand: what ran on the CPUs of the system under test.
 //!
-//! A [trace](linkrate_model::cpu_parts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
+//! A [trace](linkrate_model::cpu_use::CpuParts) has the time on the CPU of each part. What is busy by the CPU meter and in no part is
 //! *not attributed*. It may belong to any of them, so it widens the interval of each. Where the parts are more than the busy time, as
 //! by time that a hypervisor took from them, each is taken as less by the same share, and may be off by that share.
 //!
@@ -17,7 +17,7 @@ use super::uncertainty::{self, Reach};
 use super::{adapter, measures};
 use crate::quantity::{Interval, Measure};
 use crate::results::DemandParts;
-use crate::results::payback::FACTOR;
+use crate::results::figures::TOE_FACTOR;
 use crate::store::StoredRun;
 use linkrate_stats::interval::of_mean;
 use linkrate_stats::paired;
@@ -26,7 +26,7 @@ use linkrate_stats::sample::mean;
 /// Parts of the service demand of one run, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Parts {
-    /// In the order of [`CpuParts::own`](linkrate_model::cpu_parts::CpuParts::own).
+    /// In the order of [`CpuParts::own`](linkrate_model::cpu_use::CpuParts::own).
     known: [f64; 7],
     not_attributed: f64,
     /// The share by which the parts were more than all.
@@ -171,7 +171,7 @@ pub fn without_driver(
     runs: &RunsByCell<'_>,
     level: f64,
 ) -> Option<Interval> {
-    let of_engine = comparison.factor == FACTOR;
+    let of_engine = comparison.factor == TOE_FACTOR;
     let (from, of_from) = beside_the_driver(runs, comparison.from_cell, of_engine)?;
     let (to, of_to) = beside_the_driver(runs, comparison.to_cell, of_engine)?;
     let pairs = from.iter().map(|(block, rest)| (Some(*rest), to.get(block).copied()));
@@ -190,7 +190,7 @@ pub fn bounds(whole: Interval, without: Interval) -> Option<Interval> {
 
 #[cfg(test)]
 mod tests {
-    use linkrate_model::cpu_parts::CpuParts;
+    use linkrate_model::cpu_use::CpuParts;
     use linkrate_model::measurement::ThreadTime;
 
     use super::*;

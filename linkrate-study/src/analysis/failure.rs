@@ -5,7 +5,7 @@ use linkrate_model::knobs::AggregateMode;
 use linkrate_model::{Measurement, RunSpec};
 
 use crate::quantity::{Quantity, Unit};
-use crate::results::failure::{FailureFigures, Moment};
+use crate::results::figures::{FailureFigures, Moment};
 use linkrate_stats::interval::of_median;
 
 /// The figures of the valid runs of a cell; `None` for a cell without an event, or without a run.

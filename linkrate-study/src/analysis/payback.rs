@@ -21,7 +21,7 @@ use crate::analysis::{demand, uncertainty};
 use crate::levels::Level;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::Effect;
-use crate::results::payback::{FACTOR, OffloadCost, Outcome, Payback, Paybacks, ShortLived};
+use crate::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived, TOE_FACTOR};
 use crate::store::StoredRun;
 use crate::study::{Cell, Study};
 use linkrate_stats::interval::of_mean;
@@ -44,7 +44,7 @@ pub fn of(
         .iter()
         .filter(|effect| {
             let is = |level: &Level, toe: Toe| *level == word(toe);
-            (effect.factor.as_str(), effect.measure) == (FACTOR, Measure::ServiceDemand)
+            (effect.factor.as_str(), effect.measure) == (TOE_FACTOR, Measure::ServiceDemand)
                 && is(&effect.from, Toe::Off)
                 && is(&effect.to, Toe::On)
         })
@@ -140,7 +140,8 @@ fn paybacks(
 ) -> Vec<Payback> {
     let find = |toe: Toe| {
         let is_it = |cell: &Cell| {
-            cell.levels.get(FACTOR) == Some(&word(toe)) && cell.levels.without(FACTOR) == effect.at
+            cell.levels.get(TOE_FACTOR) == Some(&word(toe))
+                && cell.levels.without(TOE_FACTOR) == effect.at
         };
         study.cells.iter().position(is_it)
     };
@@ -262,7 +263,7 @@ fn short(
         };
         let connection = of_mean(&demand.values().copied().collect::<Vec<_>>(), level)?;
         Some(ShortLived {
-            at: study.cells[cell].levels.without(FACTOR),
+            at: study.cells[cell].levels.without(TOE_FACTOR),
             connection: Quantity {
                 interval: uncertainty.widen_mean(connection),
                 unit: Unit::MicrosecondsPerTransaction,

@@ -1,10 +1,17 @@
 //! The latency of the runs of a cell: percentiles of all their transactions together.
 
 use linkrate_model::latency::{LatencyFigures, LatencyIntervals, Percentile};
+use linkrate_model::measurement::PartMeasured;
+use linkrate_model::mix::MixPart;
+use linkrate_model::{Direction, RunSpec, Task};
+use linkrate_stats::interval::of_mean;
 use linkrate_stats::pool::Pool;
 use linkrate_stats::sample::mean;
 
 use crate::latencies::{decoded, steps};
+use crate::quantity::{Measure, Quantity, Unit};
+use crate::results::MixFigures;
+use crate::store::StoredRun;
 use crate::study::Study;
 
 /// What a run reports on its latencies.
@@ -93,6 +100,57 @@ fn together(found: &[LatencyFigures]) -> LatencyFigures {
         let values = found.iter().map(|latency| Some(percentile.of(latency)? as f64));
         mean(&values.collect::<Option<Vec<f64>>>()?).map(|mean| mean.round() as u64)
     })
+}
+
+/// Each workload, in the order of the study file; empty without a mix. `limit` is that of a rate of all together, in
+/// bit/s.
+pub fn of_mix(
+    spec: &RunSpec,
+    runs: &[&StoredRun],
+    limit: &dyn Fn(Measure) -> Option<f64>,
+    method: Method,
+) -> Vec<MixFigures> {
+    let Task::Workload(workload) = &spec.task else { return Vec::new() };
+    let parts = workload.mix.iter().enumerate();
+    parts.map(|(number, part)| of_part(part, number, runs, limit, method)).collect()
+}
+
+fn of_part(
+    part: &MixPart,
+    number: usize,
+    runs: &[&StoredRun],
+    limit: &dyn Fn(Measure) -> Option<f64>,
+    method: Method,
+) -> MixFigures {
+    let way = match (part.workload.kind.item(), part.workload.direction) {
+        (None, Direction::Transmit) => Measure::Transmit,
+        (None, Direction::Receive) => Measure::Receive,
+        _ => Measure::Throughput,
+    };
+    let good: Vec<&PartMeasured> =
+        runs.iter().filter_map(|run| run.measurement()?.parts.get(number)).collect();
+    let quantity = |unit, limit, figure: fn(&PartMeasured) -> f64| {
+        let values: Vec<f64> = good.iter().map(|part| figure(part)).collect();
+        let interval = of_mean(&values, method.confidence)?.within(limit);
+        Some(Quantity { interval, unit })
+    };
+    let completed = part.workload.kind.item().and_then(|item| {
+        quantity(Unit::rate_of(item), None, |part| part.traffic.transactions_per_second())
+    });
+    let reported = good.iter().filter_map(|part| {
+        let figures = part.latency.as_ref().map(LatencyFigures::from)?;
+        Some(ReportedLatency { figures, histogram: part.histogram.as_deref() })
+    });
+    MixFigures {
+        name: part.name.clone(),
+        share: part.share,
+        throughput: quantity(Unit::BitsPerSecond, limit(way), |part| {
+            part.traffic.bits_per_second()
+        }),
+        completed,
+        latency: latency(&reported.collect::<Vec<_>>(), method),
+        of_loop: part.workload.loop_of_items(),
+    }
 }
 
 #[cfg(test)]

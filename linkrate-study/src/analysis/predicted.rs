@@ -5,7 +5,7 @@
 //! It begins with an empty table, to which the flows come in the order in which they were connected. At
 //! the aggregate a flow may meet an entry that an earlier run has left, which is used again for 30 s.
 
-use linkrate_model::flow::FlowEnds;
+use linkrate_model::evidence::FlowEnds;
 use linkrate_model::knobs::{AggregateKnobs, AggregateMode};
 use linkrate_model::{Balance, Direction, Measurement, TestbedSpec};
 use linkrate_wire::frame::MacAddress;

@@ -11,7 +11,7 @@ use linkrate_model::measurement::{AdapterEvidence, CpuUse};
 use linkrate_model::{Measurement, RunSpec, Task};
 
 use super::adapter;
-use crate::results::round_trip::RoundTripParts;
+use crate::results::figures::RoundTripParts;
 use crate::store::StoredRun;
 use linkrate_stats::sample::mean;
 

@@ -6,7 +6,7 @@ use crate::labels;
 use crate::quantity::Measure;
 use crate::study::Study;
 use linkrate_stats::interval::{of_mean, relative_half_width};
-use linkrate_stats::mirroring;
+use linkrate_stats::order;
 use linkrate_stats::stop::{self, StopInput};
 
 use super::runs_by_cell::RunsByCell;
@@ -26,7 +26,7 @@ pub struct CellPrecision {
 /// Every figure that must become precise: throughput (or transactions per second) and service
 /// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
 /// they could never become precise. Intervals are of the [level](stop::level) that holds then, those
-/// of effects of [theirs](mirroring::level_of_effects).
+/// of effects of [theirs](order::level_of_effects).
 pub fn stop_inputs(
     study: &Study,
     comparisons: &[Comparison],
@@ -50,7 +50,7 @@ pub fn of_effects(
     blocks: u32,
 ) -> Vec<StopInput> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
-    let level = mirroring::level_of_effects(study.method.order, level);
+    let level = order::level_of_effects(study.method.order, level);
     let mut found = Vec::new();
     for comparison in comparisons {
         let all = effects::compare(comparison, runs, level, study.method.minimum_effect);

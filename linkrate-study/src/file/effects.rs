@@ -1,10 +1,10 @@
 //! `effects` of `[method]`: the factors whose effects are asked.
 
+use linkrate_model::nearest::{nearest_name, shortened};
 use toml::de::DeValue;
 
 use super::cells::Cells;
 use super::reader::{Entry, Reader, described};
-use crate::names::{nearest_name, shortened};
 use crate::study::{Factor, PART};
 
 /// Leaves out the effects of all factors but those named. After an error all are left as they

@@ -1,5 +1,6 @@
 //! `[fleet]`.
 
+use linkrate_model::nearest::shortened;
 use linkrate_model::{Direction, Task};
 use toml::de::DeValue;
 
@@ -7,7 +8,6 @@ use super::reader::{Entry, Reader, Table, described};
 use crate::adapter::LoadFile;
 use crate::fleet::hosts::{self, HostsError};
 use crate::fleet::{Fleet, Given, Hub, Node, Pattern};
-use crate::names::shortened;
 use crate::study::Cell;
 
 /// The fleet; `None` without one, or after an error. `given` nodes take the place of the file's.

@@ -1,11 +1,11 @@
 //! `interface`, `clients` and `agent` of `[testbed]`: interfaces that exist already.
 
+use linkrate_model::nearest::shortened;
 use linkrate_model::{Interfaces, Peer, TestbedSpec};
 use toml::de::DeValue;
 
 use super::reader::{Entry, Reader, Table, described};
 use crate::bounds::MAX_CLIENTS;
-use crate::names::shortened;
 
 /// Reads them from the key `interface`. After an error the testbed is on veth.
 pub(super) fn read(

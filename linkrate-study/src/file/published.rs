@@ -1,6 +1,7 @@
 //! `[[published]]`: a paper's figures for these cells.
 
 use linkrate_model::BitRate;
+use linkrate_model::nearest::nearest_name;
 use linkrate_model::spec::Task;
 use linkrate_model::units::parse_percent;
 use toml::de::DeValue;
@@ -10,7 +11,6 @@ use super::effects::known_factor;
 use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
 use crate::levels::{Level, Levels};
-use crate::names::nearest_name;
 use crate::published::{Basis, Published, PublishedFigure, Step, cells_at, pairs_at};
 use crate::quantity::Measure;
 use crate::study::PART;

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use linkrate_model::clean::is_harmful;
+use linkrate_model::nearest::{nearest_name, shortened};
 use linkrate_model::units::{UnitError, format_duration, parse_duration};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -12,7 +13,6 @@ use toml::de::{DeTable, DeValue};
 use super::{FileError, FileErrors};
 use crate::bounds::MAX_FILE_TABLES;
 use crate::levels::Level;
-use crate::names::{nearest_name, shortened};
 
 /// Most errors of one file: a file that is no study file at all has one in every line.
 const MAX_ERRORS: usize = 64;

@@ -692,3 +692,17 @@ fn one_number_of_blocks_is_the_fewest_and_the_most() {
     let study = parse("t", "t.toml", &text).unwrap_or_else(|errors| panic!("{errors}"));
     assert_eq!((study.method.min_blocks, study.method.max_blocks), (7, 7));
 }
+
+#[test]
+fn a_setting_takes_the_place_of_another_or_gets_one_of_its_own() {
+    let text = "title = \"t\"\n[factors]\nmtu = [1500]\n[workload] # all\nmessage = \"1 KiB\"\n";
+    let set = |key, value| with_setting(text, key, value);
+    assert_eq!(set("message", "8K"), text.replace("1 KiB", "8K"));
+    assert_eq!(set("socket", "auto"), text.replace("# all\n", "# all\nsocket = \"auto\"\n"));
+    assert_eq!(set("run", "5 s"), format!("{text}\n[method]\nrun = \"5 s\"\n"));
+    assert_eq!(with_setting("no toml", "run", "5 s"), "no toml");
+    // whatever the value is, it stays one value
+    let quoted: toml::Table = with_setting("[method]", "run", "a\"\n[x]").parse().unwrap();
+    assert_eq!(quoted["method"]["run"].as_str(), Some("a\"\n[x]"));
+    assert_eq!(quoted.len(), 1);
+}

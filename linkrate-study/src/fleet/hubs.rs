@@ -1,6 +1,6 @@
 //! Figures of patterns with a node in the middle: all others send to it, or receive from it, at the same time.
 
-use linkrate_model::client_part::ClientPart;
+use linkrate_model::evidence::ClientPart;
 
 use super::pairs::{measure_of, pair_result};
 use super::two_way::Subject;

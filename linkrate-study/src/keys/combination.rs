@@ -1,17 +1,18 @@
 //! Settings that cannot be combined.
 
 use linkrate_model::backup::MAX_FILES;
+use linkrate_model::model::LinkKind;
 use linkrate_model::spec::Adapter;
 use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
 use linkrate_model::{
-    ByteSize, Direction, MessageSize, Offload, Protocol, ReceivePath, SendPath, TestbedSpec,
-    Workload,
+    ByteSize, Direction, Family, MessageSize, Offload, Protocol, ReceivePath, SendPath,
+    TestbedSpec, Workload,
 };
 use linkrate_wire::limits::IpVersion;
 use linkrate_wire::limits::packets::UDP_HEADER;
 
 use super::refusal::{Combination, DEFAULT_MTU, is_used, refuse};
-use super::{MAX_DATAGRAM, Setup, event, family, port};
+use super::{MAX_DATAGRAM, Setup, event, port};
 
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
@@ -65,7 +66,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     datagrams(setup)?;
     interface(setup)?;
     event::check(setup, testbed)?;
-    family::check(setup, testbed)?;
+    check_family(setup, testbed)?;
     match &testbed.adapter {
         Adapter::Model(model) => port::check(setup, model, testbed)?,
         Adapter::Interfaces(interfaces) => port::check_interfaces(setup, interfaces)?,
@@ -379,4 +380,33 @@ pub fn kind_name(kind: Protocol) -> &'static str {
         Protocol::Transfer => "transfer",
         Protocol::Backup => "backup",
     }
+}
+
+/// Refuses IPv6 where nothing carries it.
+fn check_family(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
+    if setup.socket.family == Family::Ipv4 {
+        return Ok(());
+    }
+    let smallest = setup.socket.family.smallest_mtu();
+    if let Some(mtu) = setup.interface.mtu.filter(|mtu| *mtu < smallest) {
+        let sentence = format!(
+            "family ipv6 cannot be combined with mtu {mtu}: each link of IPv6 has at least {smallest} B; \
+             set mtu to at least {smallest}, or family ipv4"
+        );
+        return refuse("family", "mtu", sentence);
+    }
+    let cannot = match &testbed.adapter {
+        // a program has addresses of its own
+        Adapter::Interfaces(on) if on.program_of_clients().is_some() => return Ok(()),
+        Adapter::Interfaces(_) => {
+            "existing interfaces, whose addresses linkrate does not choose".to_owned()
+        }
+        Adapter::Model(model) if model.link == LinkKind::Atm => {
+            format!("adapter {}, whose fabric resolves addresses of IPv4 alone", model.name)
+        }
+        _ if testbed.router => "a router, which routes IPv4 alone".to_owned(),
+        _ => return Ok(()),
+    };
+    let sentence = format!("family ipv6 cannot be combined with {cannot}; set family ipv4");
+    refuse("family", "adapter", sentence)
 }

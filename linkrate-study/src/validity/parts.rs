@@ -49,7 +49,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
 #[cfg(test)]
 mod tests {
     use linkrate_model::TestbedSpec;
-    use linkrate_model::cpu_parts::CpuParts;
+    use linkrate_model::cpu_use::CpuParts;
 
     use crate::fixture;
     use crate::validity::tests::{check, refused};

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_model::RunSpec;
-use linkrate_model::stack::Stack;
+use linkrate_model::host::Stack;
 
 use super::Rejection;
 use crate::executor::Stage;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use linkrate_model::discipline::Discipline;
+use linkrate_model::evidence::OutOfOrder;
 use linkrate_model::knobs::PortRequest;
 use linkrate_model::measurement::OtherProgram;
-use linkrate_model::out_of_order::OutOfOrder;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{
     BitRate, ByteSize, CpuSet, Direction, InterfaceKnobs, MessageSize, Offload, Protocol, Workload,
@@ -630,7 +630,7 @@ fn a_line_that_loses_nothing_is_no_line_with_loss() {
     let (mut run, spec) = (sent_at(1e9), cell());
     let lossy = RunSpec { loss_ppm: 20_000, ..spec.clone() };
     let reason = |spec: &RunSpec, run: &Measurement| {
-        super::loss::check(spec, run).err().map(|rejection| rejection.reason)
+        super::counters::losses(spec, run).err().map(|rejection| rejection.reason)
     };
     assert_eq!(reason(&spec, &run), None);
     let counters = |run: &mut Measurement, name: &str, count| {

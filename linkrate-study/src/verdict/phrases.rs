@@ -9,7 +9,7 @@ use super::{
     Bottleneck, CpuShare, DEVICE_BOUND_PERCENT, DisciplineShare, FlowDirection, Judged, PortShares,
     Shortfall, Unexplained, Verdict,
 };
-use crate::results::round_trip::RoundTripParts;
+use crate::results::figures::RoundTripParts;
 
 /// Where a verdict is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

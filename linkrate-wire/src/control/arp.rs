@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::reader::Reader;
+use super::Reader;
 use crate::frame::{FrameError, MacAddress, ipv4};
 
 /// The EtherType.

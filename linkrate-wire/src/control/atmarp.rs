@@ -13,7 +13,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::reader::Reader;
+use super::Reader;
 use crate::atm::AtmAddress;
 use crate::frame::{FrameError, ipv4};
 

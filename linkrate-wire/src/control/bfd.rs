@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::reader::Reader;
+use super::Reader;
 use crate::frame::{
     FrameError, Headers, IpEnds, MacAddress, Network, Route, Transport, ipv4, ipv6,
 };

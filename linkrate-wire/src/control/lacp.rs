@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::reader::Reader;
+use super::Reader;
 use super::slow::{self, Subtype};
 use crate::frame::{FrameError, MacAddress};
 

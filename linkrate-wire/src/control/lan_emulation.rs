@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use super::reader::Reader;
+use super::Reader;
 use crate::atm::AtmAddress;
 use crate::frame::{FrameError, MacAddress};
 

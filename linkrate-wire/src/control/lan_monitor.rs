@@ -10,7 +10,7 @@
 //! signature  version   reserved   port   group   sequence   system (6)
 //! ```
 
-use super::reader::Reader;
+use super::Reader;
 use crate::balance::PortIndex;
 use crate::frame::{FrameError, MacAddress};
 

@@ -1,8 +1,8 @@
 //! Data frames of LAN Emulation (ATM Forum LANE 1.0, section 4.1): the LECID of the sender, then an
 //! Ethernet frame without its frame check sequence.
 
+use super::Reader;
 use super::lan_emulation::{Lecid, MARKER};
-use super::reader::Reader;
 use crate::frame::{FrameError, MacAddress, link};
 
 /// Octets of the LECID.

@@ -7,7 +7,7 @@
 //! subtype 2 · version · 1 or 2, 16, requester's port, system, transaction, 2 · 0, 0 · reserved 90
 //! ```
 
-use super::reader::Reader;
+use super::Reader;
 use super::slow::{self, Subtype};
 use crate::frame::{FrameError, MacAddress};
 

@@ -3,7 +3,7 @@
 
 use std::net::Ipv6Addr;
 
-use super::reader::Reader;
+use super::Reader;
 use crate::frame::{FrameError, IpEnds, MacAddress, Route};
 
 /// All stations of a link (RFC 4291, 2.7.1).

@@ -4,7 +4,7 @@
 //! A station sends at most ten frames of a slow protocol in a second (57A.2). Bridges do not
 //! forward them: they are for the other end of the link.
 
-use super::reader::Reader;
+use super::Reader;
 use crate::frame::{FrameError, MacAddress};
 
 /// The EtherType.

@@ -26,11 +26,9 @@
 
 mod counters;
 mod event;
-mod limiter;
 mod port;
 pub mod selection;
 mod status;
-mod transmit;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

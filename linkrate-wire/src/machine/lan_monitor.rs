@@ -18,7 +18,6 @@
 //! and each 5 s for a minute (rapid ARP). Switches and neighbours thus learn the new place even if
 //! frames are lost.
 
-mod announce;
 mod port;
 
 use std::fmt;
@@ -27,9 +26,11 @@ use std::time::Duration;
 
 use super::Machine;
 use crate::balance::{MAX_PORTS, PortIndex};
+use crate::control::arp::{self, Arp, Station};
 use crate::control::lan_monitor::Poll;
+use crate::control::nd::Advertisement;
 use crate::frame::MacAddress;
-use announce::Announcements;
+use crate::frame::link::{TagControl, retagged};
 use port::Port;
 
 /// The settings of a group.
@@ -344,7 +345,7 @@ impl Failover {
         let Some(port) = self.active else { return };
         if self.announcements.take(now) {
             for address in &self.addresses {
-                let frame = announce::frame(self.config.mac, *address);
+                let frame = announcement(self.config.mac, *address);
                 actions.push(Action::Send { port, frame });
             }
         }
@@ -417,5 +418,60 @@ impl Machine for Failover {
             self.begin_round(now, actions);
         }
         self.announce(now, actions);
+    }
+}
+
+/// Announcements in short intervals, then in long ones.
+const RAPID: u32 = 10;
+const RAPID_INTERVAL: Duration = Duration::from_secs(1);
+const SLOW: u32 = 12;
+const SLOW_INTERVAL: Duration = Duration::from_secs(5);
+
+/// When to announce the addresses of the group (rapid ARP): at a move, each second ten times, then each 5 s for a minute.
+#[derive(Debug, Clone, Copy, Default)]
+struct Announcements {
+    made: u32,
+    next: Option<Duration>,
+}
+
+impl Announcements {
+    /// Begins again, with one at once.
+    fn begin(&mut self, now: Duration) {
+        *self = Self { made: 0, next: Some(now) };
+    }
+
+    fn stop(&mut self) {
+        self.next = None;
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.next
+    }
+
+    /// Whether one is due. It then counts as made.
+    fn take(&mut self, now: Duration) -> bool {
+        if self.next.is_none_or(|next| next > now) {
+            return false;
+        }
+        self.made += 1;
+        let interval = if self.made <= RAPID { RAPID_INTERVAL } else { SLOW_INTERVAL };
+        self.next = (self.made <= RAPID + SLOW).then_some(now + interval);
+        true
+    }
+}
+
+/// The frame that tells all stations that `address` is at `mac`: an ARP announcement, or an
+/// unsolicited neighbour advertisement.
+fn announcement(mac: MacAddress, address: Address) -> Vec<u8> {
+    let frame = match address.ip {
+        IpAddr::V4(ip) => {
+            let message = Arp::announcement(Station { hardware: mac, ip }).emit();
+            crate::control::frame(MacAddress::BROADCAST, mac, arp::ETHER_TYPE, &message)
+        }
+        IpAddr::V6(ip) => Advertisement::unsolicited(ip, mac).frame(),
+    };
+    match address.vlan {
+        0 => frame,
+        vlan => retagged(&frame, Some(TagControl(0).with_vlan(vlan))).unwrap_or(frame),
     }
 }

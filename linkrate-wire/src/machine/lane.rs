@@ -16,13 +16,12 @@
 //! old path is proved empty (flush), or enough time has passed (path switching delay), so frames stay
 //! in order.
 
-mod bucket;
 mod bus;
 mod client;
 mod lecs;
 mod les;
-mod party;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use bus::{Bus, BusAction, BusConfig, BusCounters};
@@ -33,7 +32,7 @@ pub use client::{
 pub use lecs::{Elan, Lecs, LecsConfig, LecsCounters};
 pub use les::{Les, LesConfig, LesCounters, Member};
 
-use super::call::{Call, PartyAction, PartyEvent};
+use super::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 use crate::atm::AtmAddress;
 use crate::control::LaneControl;
 use crate::control::lan_emulation::{Operation, Status};
@@ -119,4 +118,133 @@ pub enum ServerAction {
         /// Why.
         status: Status,
     },
+}
+
+/// Permits `most` at once, and one more after each `every`.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    most: u32,
+    every: Duration,
+    left: u32,
+    /// The time up to which `left` counts what was gained.
+    since: Duration,
+}
+
+impl Bucket {
+    /// A full one: `most` in `time`, at least one.
+    fn new(most: u32, time: Duration) -> Self {
+        let most = most.max(1);
+        let every = (time / most).max(Duration::from_nanos(1));
+        Self { most, every, left: most, since: Duration::ZERO }
+    }
+
+    fn refill(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.since).as_nanos() / self.every.as_nanos();
+        if passed >= u128::from(self.most - self.left) {
+            (self.left, self.since) = (self.most, now);
+        } else {
+            self.left += passed as u32;
+            self.since += self.every * passed as u32;
+        }
+    }
+
+    /// Takes one, if one is left at `now`.
+    fn take(&mut self, now: Duration) -> bool {
+        self.refill(now);
+        let is_left = self.left > 0;
+        self.left -= u32::from(is_left);
+        is_left
+    }
+
+    /// When one is left; the time may be past.
+    fn free(&self) -> Duration {
+        if self.left > 0 { self.since } else { self.since + self.every }
+    }
+}
+
+/// A call that a server took.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    /// The party that called.
+    from: AtmAddress,
+    /// When the call is released unless its party has been accepted before.
+    deadline: Option<Duration>,
+}
+
+/// The calls that a server took, up to a number of them.
+#[derive(Debug, Clone)]
+struct TakenCalls {
+    purpose: Purpose,
+    most: usize,
+    calls: BTreeMap<Call, Taken>,
+}
+
+impl TakenCalls {
+    const fn new(purpose: Purpose, most: usize) -> Self {
+        Self { purpose, most, calls: BTreeMap::new() }
+    }
+
+    fn get(&self, call: Call) -> Option<Taken> {
+        self.calls.get(&call).copied()
+    }
+
+    /// The answer to a call that is offered; `None` for a call that was taken before, which stays.
+    fn offered(
+        &mut self,
+        (call, from, purpose): (Call, AtmAddress, Purpose),
+        deadline: Duration,
+    ) -> Option<PartyAction> {
+        if self.calls.contains_key(&call) {
+            return None;
+        }
+        let cause = match purpose {
+            _ if purpose != self.purpose => Cause::Rejected,
+            _ if self.calls.len() >= self.most => Cause::Busy,
+            _ => {
+                self.calls.insert(call, Taken { from, deadline: Some(deadline) });
+                return Some(PartyAction::Accept(call));
+            }
+        };
+        Some(PartyAction::Release { call, cause })
+    }
+
+    fn keep(&mut self, call: Call) {
+        if let Some(taken) = self.calls.get_mut(&call) {
+            taken.deadline = None;
+        }
+    }
+
+    fn remove(&mut self, call: Call) -> Option<Taken> {
+        self.calls.remove(&call)
+    }
+
+    fn due(&self) -> Option<Duration> {
+        self.calls.values().filter_map(|taken| taken.deadline).min()
+    }
+
+    /// Removes those that are late.
+    fn expire(&mut self, now: Duration) -> Vec<Call> {
+        let is_late = |taken: &Taken| taken.deadline.is_some_and(|deadline| deadline <= now);
+        let late = self.calls.iter().filter(|(_, taken)| is_late(taken));
+        let late: Vec<Call> = late.map(|(call, _)| *call).collect();
+        self.calls.retain(|_, taken| !is_late(taken));
+        late
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gives_its_rate_after_its_burst() {
+        let ms = Duration::from_millis;
+        let mut bucket = Bucket::new(4, ms(1000));
+        let taken: Vec<u64> = (0..2000).step_by(50).filter(|at| bucket.take(ms(*at))).collect();
+        assert_eq!(taken, [0, 50, 100, 150, 250, 500, 750, 1000, 1250, 1500, 1750]);
+        assert_eq!(bucket.free(), ms(2000));
+        // silence fills it, and not more
+        let taken = (0..100).filter(|_| bucket.take(ms(60_000))).count();
+        assert_eq!(taken, 4);
+    }
 }

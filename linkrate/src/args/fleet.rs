@@ -7,8 +7,8 @@ use linkrate_model::Peer;
 use linkrate_model::interfaces::is_interface_name;
 use linkrate_study::fleet::{Given, Node, Pattern, hosts};
 
+use super::read_text;
 use crate::exit::{Exit, Failure};
-use crate::input::read;
 
 /// The word for the nodes of an allocation. A file of this name is `./slurm`.
 const SLURM: &str = "slurm";
@@ -72,7 +72,7 @@ pub fn listed(path: &Path) -> Result<Vec<Node>, Failure> {
     let refused = |reason: String| {
         Failure::new(Exit::Usage, format!("--fleet: {}: {reason}", path.display()))
     };
-    let text = read(path, hosts::MAX_LIST_BYTES as u64, "list of nodes").map_err(refused)?;
+    let text = read_text(path, hosts::MAX_LIST_BYTES as u64, "list of nodes").map_err(refused)?;
     hosts::parse(&text).map_err(|error| refused(error.to_string()))
 }
 

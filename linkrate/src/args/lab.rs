@@ -9,7 +9,7 @@ use linkrate_lab::control::messages::Setting;
 use linkrate_model::lab::LAB_VARIABLE;
 use linkrate_study::adapter;
 
-use super::fabric::FabricArgs;
+use super::testbed::FabricArgs;
 
 /// `linkrate lab ...`
 #[derive(Debug, Subcommand)]

@@ -2,11 +2,10 @@
 
 use clap::{Args, ValueEnum};
 
-use super::cpus::CpuArgs;
+use super::VerbosityArgs;
 use super::existing::{DeployArgs, ExistingArgs};
-use super::fabric::FabricArgs;
 use super::settings::Settings;
-use super::verbosity::VerbosityArgs;
+use super::testbed::{CpuArgs, FabricArgs};
 use linkrate_study::study::Purpose;
 
 /// `linkrate measure`

@@ -9,10 +9,10 @@ use linkrate_report::terminal::Detail;
 use linkrate_study::adjusted::Adjusted;
 use linkrate_study::study::Study;
 
-use super::cpus::CpuArgs;
+use super::VerbosityArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fleet::FleetArgs;
-use super::verbosity::VerbosityArgs;
+use super::testbed::CpuArgs;
 use crate::exit::{Exit, Failure};
 
 /// The commands on studies and their results.

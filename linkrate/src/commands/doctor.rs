@@ -12,12 +12,11 @@ use linkrate_doctor::tuning::Advice;
 use linkrate_doctor::{Finding, State, can_emulate, can_measure, examine};
 use serde::Serialize;
 
-use crate::args::doctor::{DoctorArgs, DoctorJob, TuneArgs};
+use crate::args::{DoctorArgs, DoctorJob, TuneArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
-use crate::output::{print, terminal_style};
+use crate::output::{PIPE_WIDTH, print, terminal_style, wrap};
 use crate::program::this_program;
-use crate::wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
 const DOCTOR_FORMAT: u32 = 1;

@@ -1,16 +1,19 @@
 //! `linkrate limit`: theory.
 
-mod aggregate;
-
 use std::io::{IsTerminal, stderr, stdout};
 
 use linkrate_model::{BitRate, ByteSize};
-use linkrate_report::limit::{Case, Formula, document, formula_document, formula_text, text};
+use linkrate_report::limit::{
+    AggregateCase, Case, Formula, aggregate_document, aggregate_text, document, formula_document,
+    formula_text, text,
+};
 use linkrate_sys::stderr;
+use linkrate_wire::limits::aggregate::{Aggregate, AggregateError};
 use linkrate_wire::limits::{Cut, IpVersion, LimitError, Traffic, Transport};
 use linkrate_wire::link::atm::{OC3C, OC12C};
 use linkrate_wire::link::{Framing, Link};
 
+use crate::args::limit::aggregate::AggregateArgs;
 use crate::args::limit::{
     AtmArgs, EthernetArgs, EthernetFramingArgs, LimitArgs, LinkCommand, TrafficArgs,
 };
@@ -34,7 +37,7 @@ pub fn run(arguments: &LimitArgs) -> Result<Exit, Failure> {
         LinkCommand::Ethernet(arguments) => ethernet(arguments),
         LinkCommand::Atm(arguments) if arguments.published_formula => formula(arguments),
         LinkCommand::Atm(arguments) => atm(arguments),
-        LinkCommand::Aggregate(arguments) => aggregate::run(arguments),
+        LinkCommand::Aggregate(arguments) => aggregate(arguments),
     }
 }
 
@@ -122,6 +125,57 @@ fn refused(error: LimitError) -> Failure {
         LimitError::Mtu { .. } => "--mtu",
         LimitError::VlanTags { .. } => "--vlan",
         LimitError::Message { .. } => "--message",
+    };
+    Failure::new(Exit::Usage, format!("{option}: {error}"))
+}
+
+/// Prints every combination of balancing, ports and flows.
+fn aggregate(arguments: &AggregateArgs) -> Result<Exit, Failure> {
+    let (framing, mtus) = ethernet_framing(&arguments.framing);
+    let cut = match arguments.traffic.message[..] {
+        [] => Cut::Full,
+        [size] => Cut::Message(size),
+        [..] => {
+            let message = "--message: several sizes, expected one for an aggregate";
+            return Err(Failure::new(Exit::Usage, message.to_owned()));
+        }
+    };
+    let traffic = traffic(&arguments.traffic, arguments.mtu.unwrap_or(mtus[0]), cut);
+    let link = Link { line_rate: arguments.rate, framing };
+    let limit = link.limit(&traffic).map_err(refused)?;
+    let mut cases = Vec::new();
+    for balance in &arguments.balance {
+        for ports in &arguments.ports {
+            let queues = arguments.queues.unwrap_or(1);
+            let aggregate = Aggregate { ports: *ports, balance: *balance, queues };
+            let port = || (link, traffic, limit.clone());
+            if !arguments.flow.is_empty() {
+                let case = AggregateCase::named(aggregate, port(), arguments.flow.clone());
+                cases.push(case.map_err(out_of_range)?);
+                continue;
+            }
+            for flows in &arguments.flows {
+                let case = AggregateCase::random(aggregate, port(), *flows, arguments.seed);
+                cases.push(case.map_err(out_of_range)?);
+            }
+        }
+    }
+    if arguments.traffic.json {
+        print(&aggregate_document(&cases))?;
+    } else {
+        print(&aggregate_text(&cases, terminal_style().1))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// A refusal by the option that it is about.
+fn out_of_range(error: AggregateError) -> Failure {
+    let option = match &error {
+        AggregateError::Ports(_) => "--ports",
+        AggregateError::Flows { .. } => "--flows",
+        AggregateError::Queues { .. } => "--queues",
+        AggregateError::NoMac { .. } | AggregateError::Versions { .. } => "--flow",
+        AggregateError::Queue => "--balance",
     };
     Failure::new(Exit::Usage, format!("{option}: {error}"))
 }

@@ -20,8 +20,8 @@ use linkrate_study::store::{Ended, MemoryStore};
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
 use linkrate_sys::stderr;
 
-use super::testbed::testbed_of;
 use crate::args::measure::MeasureArgs;
+use crate::args::testbed::testbed_of;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::{print, terminal_style};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use linkrate_agent::existing::{Left, Outcome, TIMEOUT, restore_all};
 use serde::Serialize;
 
-use crate::args::doctor::RestoreArgs;
+use crate::args::RestoreArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 

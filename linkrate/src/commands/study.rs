@@ -1,30 +1,35 @@
 //! Commands on studies and their results: list, show, run, resume, watch, report, import, compare, trend, schema.
 
 mod compare;
-mod files;
 mod import;
-mod nodes;
 mod output;
-mod preview;
 mod report;
 mod run;
 mod source;
 mod trend;
 mod watch;
 
-use crate::args::study::{SchemaOf, StudyCommand};
+use linkrate_lab::Placement;
+use linkrate_report::preview::{self, Listed, Preview};
+use linkrate_study::builtin;
+use linkrate_study::schedule::{RUN_OVERHEAD, estimate};
+use linkrate_study::study::Study;
+
+use crate::args::existing::ExistingArgs;
+use crate::args::fleet::FleetArgs;
+use crate::args::study::{ChangeArgs, SchemaOf, StudyCommand};
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{print, terminal_style};
 
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
-        StudyCommand::List { json } => preview::list(json),
+        StudyCommand::List { json } => list(json),
         StudyCommand::Show { study, toml: true, .. } => {
             print(&source::load(&study)?.source)?;
             Ok(Exit::Success)
         }
         StudyCommand::Show { study, quick, json, existing, fleet, changes, .. } => {
-            preview::show(&study, (quick, &changes), json, &existing, &fleet)
+            show(&study, (quick, &changes), json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
         StudyCommand::Resume { directory, json, fleet, deploy, verbosity } => {
@@ -44,4 +49,41 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             Ok(Exit::Success)
         }
     }
+}
+
+/// Lists the built-in studies.
+fn list(json: bool) -> Result<Exit, Failure> {
+    let longest = |study: &Study| estimate(study, RUN_OVERHEAD).longest;
+    let listed = |name: &str| -> Result<Listed, Failure> {
+        let study = source::load(name)?;
+        let quick = source::quick_form(study.clone()).ok();
+        Ok(Listed { full: longest(&study), quick: quick.as_ref().map(longest), study })
+    };
+    let studies: Result<Vec<_>, Failure> =
+        builtin::all().iter().map(|study| listed(study.name)).collect();
+    let studies = studies?;
+    let (width, _) = terminal_style();
+    print(&if json { preview::list_document(&studies) } else { preview::list(&studies, width) })?;
+    Ok(Exit::Success)
+}
+
+/// Shows the plan of a study, without a run.
+fn show(
+    given: &str,
+    (quick, changes): (bool, &ChangeArgs),
+    json: bool,
+    existing: &ExistingArgs,
+    fleet: &FleetArgs,
+) -> Result<Exit, Failure> {
+    let mut study = source::chosen(given, changes, existing, fleet)?;
+    if quick {
+        study = source::quick_form(study)?;
+    }
+    study = changes.apply(study)?;
+    let placement = Placement::choose(&study.testbed).ok().filter(|chosen| !chosen.apart);
+    let sut_cpus = placement.map(|chosen| chosen.sut.len());
+    let preview = Preview { estimate: estimate(&study, RUN_OVERHEAD), study: &study, sut_cpus };
+    let (width, _) = terminal_style();
+    print(&if json { preview.document() } else { preview.text(width) })?;
+    Ok(Exit::Success)
 }

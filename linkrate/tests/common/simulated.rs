@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use linkrate_model::intervals::Interval;
 use linkrate_model::measurement::{
-    AdapterEvidence, CpuTime, CpuUse, Evidence, InterfaceCounts, Latency, PortEvidence,
+    AdapterEvidence, CpuTime, CpuUse, Evidence, InterfaceCounts, Interval, Latency, PortEvidence,
     SenderTimes, ThreadTime, Traffic,
 };
 use linkrate_model::spec::Adapter;

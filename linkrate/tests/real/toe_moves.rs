@@ -17,8 +17,7 @@ use linkrate_model::topology::ipv6_address;
 use linkrate_model::{
     Balance, Direction, Family, InterfaceKnobs, SocketKnobs, TestbedSpec, Workload, model,
 };
-use linkrate_protocol::record::RecordSpec;
-use linkrate_protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, Reply, Request};
+use linkrate_protocol::{ConnectSpec, Ends, ListenSpec, MeasureSpec, RecordSpec, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::{socket_swap, tcp_repair};
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};

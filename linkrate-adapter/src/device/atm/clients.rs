@@ -15,8 +15,7 @@ use crate::device::{Device, FrameSink};
 use crate::fabric::InFlight;
 use crate::interface::Interface;
 use crate::link::Link;
-use crate::pdu::Pdu;
-use crate::signal::Signal;
+use crate::pdu::{Pdu, Signal};
 
 /// The clients of one port.
 #[derive(Debug)]

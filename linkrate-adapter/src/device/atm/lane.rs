@@ -13,7 +13,7 @@ use crate::atm::lane::{Change, Outgoing};
 use crate::cells::CellTrain;
 use crate::interface::rings::TxDescriptor;
 use crate::lane_unit::LaneUnit;
-use crate::signal::Signal;
+use crate::pdu::Signal;
 
 impl Atm {
     /// The link has got or lost its carrier, or the switch begins again.

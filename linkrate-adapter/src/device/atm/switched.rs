@@ -16,11 +16,11 @@ use linkrate_wire::machine::atmarp::{Circuit, Client, ClientAction, ClientEvent,
 use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose};
 
 use super::Atm;
-use crate::atm::shared::server_address;
+use crate::atm::server_address;
 use crate::cells::{CellTrain, Unit};
 use crate::clock::time;
 use crate::counters::ArpCounters;
-use crate::signal::Signal;
+use crate::pdu::Signal;
 
 /// Time to the next attempt to register the ATM address, or to reach the server.
 const AGAIN: Duration = Duration::from_secs(5);

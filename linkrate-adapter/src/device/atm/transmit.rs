@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use linkrate_wire::atm::{CELL, snap};
 use linkrate_wire::control::AtmArp;
-use linkrate_wire::erf;
-use linkrate_wire::frame::packet;
 use linkrate_wire::segment::Cut;
 use linkrate_wire::vnet::{Form, VnetHeader};
+use linkrate_wire::{erf, frame};
 
 use super::Atm;
-use crate::atm::shared::message_unit;
+use crate::atm::message_unit;
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::time;
@@ -192,21 +191,21 @@ impl Atm {
         if vnet.gso.is_some() || vnet.checksum.is_some() {
             return Err(Unsendable::Malformed);
         }
-        let ether_type = packet::ether_type(packet).ok_or(Unsendable::Malformed)?;
+        let ether_type = frame::ether_type_of(packet).ok_or(Unsendable::Malformed)?;
         if packet.len() > self.largest_packet {
             return Err(Unsendable::Oversized);
         }
         let ready_ps = self.clock.at_ps(descriptor.posted_ns);
         let towards = match (&mut self.resolution, self.channels.len()) {
             (None, _) if self.switched.is_some() => {
-                let ip = packet::destination(packet).ok_or(Unsendable::Unresolved)?;
+                let ip = frame::destination_of(packet).ok_or(Unsendable::Unresolved)?;
                 let channel = self.switched_channel(ip, ready_ps);
                 channel.map_or(Towards::Call(ip), Towards::Channel)
             }
             // it leads to the only other end that there is
             (_, 1) => Towards::Channel(0),
             (Some(resolution), _) => {
-                let ip = packet::destination(packet).ok_or(Unsendable::Unresolved)?;
+                let ip = frame::destination_of(packet).ok_or(Unsendable::Unresolved)?;
                 let channel = resolution.channel_to(time(ready_ps), ip);
                 Towards::Channel(channel.ok_or(Unsendable::Unresolved)?)
             }

@@ -13,7 +13,7 @@ use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose
 use linkrate_wire::machine::lane::ServerEvent;
 
 use super::ServerRequest;
-use crate::atm::shared::{ArpShared, message_unit, server_address};
+use crate::atm::{ArpShared, message_unit, server_address};
 use crate::cells::Unit;
 use crate::lane_unit::LaneUnit;
 

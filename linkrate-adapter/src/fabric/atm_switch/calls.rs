@@ -21,13 +21,13 @@ use super::atmarp::ArpServer;
 use super::servers::{self, ElanSpec, Server};
 use super::{AtmSwitch, HIGHEST, ServerRequest, UnitState};
 use crate::atm::assembly::{Assembly, Received};
-use crate::atm::shared::{ArpShared, server_address};
+use crate::atm::{ArpShared, server_address};
 use crate::cells::Run;
 use crate::clock::earlier;
 use crate::counters::ElanCounters;
 use crate::fabric::End;
 use crate::lane_unit::LaneUnit;
-use crate::signal::Signal;
+use crate::pdu::Signal;
 
 /// The port of the exchange that all servers are at: no link leads there.
 const SERVERS: u16 = u16::MAX;

@@ -5,7 +5,7 @@ use linkrate_wire::machine::call::{Call, Cause, PartyAction, PartyEvent, Purpose
 use super::*;
 use crate::cells::Unit;
 use crate::frame::WireFrame;
-use crate::signal::Signal;
+use crate::pdu::Signal;
 
 /// 1 µs for a cell.
 const RATE: BitRate = BitRate(424e6 * 27.0 / 26.0);

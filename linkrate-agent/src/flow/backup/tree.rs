@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use linkrate_model::backup::Backup;
-use linkrate_sys::{open_file_limit, tmpfile};
+use linkrate_sys::{open_file_limit, unnamed_file};
 
 use super::header::{FilePath, checksum_of};
 use crate::flow::send_path::payload;
@@ -62,7 +62,7 @@ impl Tree {
         for (number, size) in backup.sizes().enumerate() {
             let made = made(directory, &pattern, size.0, place(seed, number));
             let (file, checksum) = made.map_err(refused)?;
-            if backup.cold && tmpfile::is_in_memory(&file).map_err(refused)? {
+            if backup.cold && unnamed_file::is_in_memory(&file).map_err(refused)? {
                 let reason = "cache cold has no effect in memory; name a directory on a disk";
                 return Err(refused(io::Error::new(io::ErrorKind::Unsupported, reason)));
             }
@@ -77,7 +77,7 @@ impl Tree {
 
     /// Takes a file out of the page cache, if that is asked.
     pub fn prepare(&self, file: &TreeFile) -> io::Result<()> {
-        if self.cold { tmpfile::leave_cache(&file.file) } else { Ok(()) }
+        if self.cold { unnamed_file::leave_cache(&file.file) } else { Ok(()) }
     }
 }
 
@@ -89,7 +89,7 @@ fn place(seed: u64, number: usize) -> usize {
 }
 
 fn made(directory: &Path, pattern: &[u8], length: u64, from: usize) -> io::Result<(File, u32)> {
-    let mut file = tmpfile::create(directory)?;
+    let mut file = unnamed_file::create(directory)?;
     let mut checksum = checksum_of();
     let mut left = length;
     while left > 0 {

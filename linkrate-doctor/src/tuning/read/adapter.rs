@@ -1,16 +1,17 @@
-//! Interfaces and the adapters behind them, from `/sys/class/net`, `/sys/bus/pci` and
-//! `/proc/interrupts`.
+//! Interfaces and the adapters behind them: from `/sys/class/net`, `/sys/bus/pci` and
+//! `/proc/interrupts`, and, with the settings of the driver, through ethtool's netlink family.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_sys::bonding;
+use linkrate_sys::ethtool::Ethtool;
 use linkrate_sys::irq_affinity::{self, pci_function};
 use linkrate_sys::pcie::{LinkSpeed, numa_node};
 use linkrate_sys::tree::Tree;
 use linkrate_wire::limits::PcieLink;
 
-use crate::tuning::facts::{Bus, Device, Interface, Interrupt, RxQueue};
+use crate::tuning::facts::{Bus, Device, Host, Interface, Interrupt, RxQueue};
 
 const CLASS: &str = "/sys/class/net";
 
@@ -182,6 +183,33 @@ impl InterruptTable {
             Some((number, (name, counts.collect())))
         });
         Self(rows.collect())
+    }
+}
+
+/// Adds driver settings to the interfaces of `host` that are up.
+pub(super) fn complete_by_driver(host: &mut Host) {
+    match Ethtool::open() {
+        Ok(mut ethtool) => {
+            for interface in host.interfaces.iter_mut().filter(|interface| interface.up) {
+                settings(interface, &mut ethtool);
+            }
+        }
+        Err(error) => host.unseen.push(("offloads", error.to_string())),
+    }
+}
+
+/// A setting that the driver does not report is `None`; this is not a failure.
+fn settings(interface: &mut Interface, ethtool: &mut Ethtool) {
+    let name = &interface.name;
+    interface.features = ethtool.features(name).ok();
+    interface.rings = ethtool.rings(name).ok();
+    interface.coalescing = ethtool.coalescing(name).ok();
+    interface.pause = ethtool.pause(name).ok();
+    interface.channels = ethtool.channels(name).ok();
+    interface.modes = ethtool.link_modes(name).ok();
+    if let Some(modes) = &interface.modes {
+        interface.speed_mbps = interface.speed_mbps.or(modes.speed_mbps);
+        interface.full_duplex = interface.full_duplex.or(modes.full_duplex);
     }
 }
 

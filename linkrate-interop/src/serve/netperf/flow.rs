@@ -6,9 +6,8 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use linkrate_sys::socket::is_out_of_buffers;
 
 use super::super::report::Ending;
-use super::guard::Guard;
 use super::source::Source;
-use super::watch::Watch;
+use super::watch::{Guard, Watch};
 use super::{Ended, Keep, failed};
 use crate::netperf::{Ring, Shape};
 use crate::payload::is_passing;

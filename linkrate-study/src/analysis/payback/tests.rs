@@ -1,6 +1,6 @@
 //! Connection offloads of known cost, to adapters that save a known amount.
 
-use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::cpu_use::CpuParts;
 
 use super::*;
 use crate::analysis::analyse;

@@ -1,6 +1,6 @@
 //! Intervals of what can be neither negative nor more than links, buses and CPUs allow.
 
-use linkrate_model::cpu_parts::CpuParts;
+use linkrate_model::cpu_use::CpuParts;
 use linkrate_model::measurement::PartMeasured;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU32;
 
-use linkrate_model::client_part::ClientPart;
+use linkrate_model::evidence::ClientPart;
 use linkrate_model::spec::Task;
 use linkrate_model::{Measurement, RunSpec};
 

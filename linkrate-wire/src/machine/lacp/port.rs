@@ -10,9 +10,8 @@ use std::time::Duration;
 
 use super::counters::Counters;
 use super::event::{Action, Link, Notice, PortSettings, Reason, Selection};
-use super::limiter::Limiter;
-use crate::control::lacp::{Information, PortId, State, SystemId};
-use crate::control::slow;
+use crate::control::lacp::{Information, PortId, State, SystemId, VERSION};
+use crate::control::{Lacpdu, slow};
 use churn::Churn;
 use marker::Markers;
 use mux::Mux;
@@ -210,5 +209,78 @@ impl Port {
             to_transmit,
         ];
         timers.into_iter().flatten().chain(self.waits(settled)).min()
+    }
+
+    /// The Transmit machine: sends a PDU if there is need to and the limit permits, at most three in a fast period
+    /// (6.4.16). Otherwise the need remains.
+    pub(super) fn transmit(&mut self, now: Duration, actions: &mut Vec<Action>) {
+        if self.periodic.state == periodic::State::NoPeriodic {
+            self.ntt = false;
+        }
+        if !self.ntt || !self.sent.take(now) {
+            return;
+        }
+        self.ntt = false;
+        self.counters.lacpdus_tx += 1;
+        let pdu = Lacpdu {
+            version: VERSION,
+            actor: self.actor,
+            partner: self.partner,
+            collector_max_delay: 0,
+        };
+        let frame = pdu.frame(self.settings.address);
+        actions.push(Action::Send { port: self.number(), frame });
+    }
+}
+
+/// Permits at most `N` in any interval of one second, whose first end counts.
+#[derive(Debug, Clone)]
+pub(super) struct Limiter<const N: usize> {
+    /// The last `N` times, the oldest at `next`.
+    times: [Option<Duration>; N],
+    next: usize,
+}
+
+impl<const N: usize> Limiter<N> {
+    const INTERVAL: Duration = Duration::from_secs(1);
+
+    pub(super) const fn new() -> Self {
+        Self { times: [None; N], next: 0 }
+    }
+
+    /// When the next one is permitted; the time may be past.
+    pub(super) fn free(&self) -> Duration {
+        self.times[self.next].map_or(Duration::ZERO, |oldest| oldest.saturating_add(Self::INTERVAL))
+    }
+
+    /// Whether nothing was taken in the last second.
+    pub(super) fn is_free(&self, now: Duration) -> bool {
+        let is_past = |time: Duration| time.saturating_add(Self::INTERVAL) <= now;
+        self.times.iter().flatten().all(|time| is_past(*time))
+    }
+
+    /// Takes one, if one is permitted at `now`.
+    pub(super) fn take(&mut self, now: Duration) -> bool {
+        let free = self.free() <= now;
+        if free {
+            self.times[self.next] = Some(now);
+            self.next = (self.next + 1) % N;
+        }
+        free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_three_in_any_second() {
+        let mut limiter = Limiter::<3>::new();
+        let ms = Duration::from_millis;
+        let taken: Vec<u64> =
+            (0..3000).step_by(100).filter(|time| limiter.take(ms(*time))).collect();
+        assert_eq!(taken, [0, 100, 200, 1000, 1100, 1200, 2000, 2100, 2200]);
+        assert_eq!(limiter.free(), ms(3000));
     }
 }

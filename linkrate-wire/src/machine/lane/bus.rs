@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::ServerEvent;
-use super::party::TakenCalls;
+use super::{ServerEvent, TakenCalls};
 use crate::atm::AtmAddress;
 use crate::control::lan_emulation::{self, FrameSize, Operation};
 use crate::control::{Data, LaneControl};

@@ -19,8 +19,7 @@ use std::time::Duration;
 pub use cache::Path;
 pub use status::{Cached, ClientCounters};
 
-use super::Times;
-use super::bucket::Bucket;
+use super::{Bucket, Times};
 use crate::atm::AtmAddress;
 use crate::control::lan_emulation::{FrameSize, Lecid, Name, Operation, Status};
 use crate::control::{LaneControl, lan_emulation};

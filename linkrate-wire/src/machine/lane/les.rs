@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::bucket::Bucket;
 use super::lecs::suits;
-use super::party::TakenCalls;
-use super::{ServerAction, ServerEvent};
+use super::{Bucket, ServerAction, ServerEvent, TakenCalls};
 use crate::atm::AtmAddress;
 use crate::control::LaneControl;
 use crate::control::lan_emulation::{

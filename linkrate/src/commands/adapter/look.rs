@@ -16,8 +16,8 @@ use linkrate_report::adapter::{self as tables, aggregate as aggregates, toe as o
 use linkrate_study::adapter;
 
 use crate::args::adapter::{Common, TopArgs};
+use crate::args::load_model;
 use crate::exit::{Exit, Failure};
-use crate::input::load_model;
 use crate::interrupt::{self, sleep_until};
 use crate::output::{REDRAW, print, terminal_style};
 

@@ -10,9 +10,8 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
-use crate::output::print;
+use crate::output::{PIPE_WIDTH, print, wrap};
 use crate::program::this_program;
-use crate::wrap::{PIPE_WIDTH, wrap};
 
 /// Version of the JSON document.
 const SELF_TEST_FORMAT: u32 = 1;

@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use linkrate_doctor::tuning::{Advice, Basis, Cost, Question, Tuning, advise, this_host};
 use linkrate_model::units::parse_duration;
 
-use crate::args::doctor::TuneArgs;
+use crate::args::TuneArgs;
 use crate::exit::{Exit, Failure};
-use crate::wrap::wrap;
+use crate::output::wrap;
 
 /// Columns of the labels.
 const INDENT: usize = 9;

@@ -22,10 +22,9 @@ use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-use super::supervised::supervise;
-use crate::args::cpus::parse_cpus;
+use super::supervise;
 use crate::args::lab::UpArgs;
-use crate::commands::testbed::testbed_of;
+use crate::args::testbed::{parse_cpus, testbed_of};
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{is_ignored, note};
 use crate::program::this_program;

@@ -10,7 +10,6 @@ use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::files::read_named;
 use linkrate_study::store::{Store, directory, write_imported};
 
-use super::files;
 use super::output::{self, Wanted};
 use super::run::RESULTS;
 use crate::args::study::StudyImportArgs;
@@ -54,7 +53,7 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
     };
     write_imported(&path, &set, now_unix_ms)?;
     let results = analyse(&Store::read(&path)?);
-    files::write(&path, &results)?;
+    output::write_results(&path, &results)?;
     output::present(&results, &Wanted { json: arguments.json, ..Wanted::default() })?;
     Ok(Exit::Success)
 }

@@ -1,11 +1,12 @@
-//! Where a document goes: standard output, or a file that is written whole or not at all.
+//! Where a document goes: standard output, or a file that is written whole or not at all; the files
+//! of results.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use linkrate_report::answer;
-use linkrate_report::terminal::{self, Detail};
+use linkrate_report::terminal::{self, Detail, REPORT_FILE};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::files::Files;
 use linkrate_study::store::{ENDED_FILE, PLAN_FILE, RUNS_FILE, STUDY_FILE, StoreError, TORN_FILE};
@@ -14,7 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::exit::{Exit, Failure};
-use crate::output::{print, print_bytes, terminal_style};
+use crate::output::{print, print_bytes, quoted, terminal_style};
 
 /// What `--output` takes for standard output.
 const STDOUT: &str = "-";
@@ -161,5 +162,38 @@ pub fn present(results: &StudyResults, wanted: &Wanted) -> Result<(), Failure> {
     };
     print(&terminal::details(results, details, width, style))?;
     stderr::line(format_args!("report   {}/{}", results.directory, terminal::REPORT_FILE));
+    Ok(())
+}
+
+/// Writes `results.json`, `runs.csv` and `report.html` into the results directory. All of them
+/// can be made again from the stored runs, so a failure here loses nothing.
+pub fn write_results(directory: &Path, results: &StudyResults) -> Result<(), Failure> {
+    let failed = |error: &dyn std::error::Error| Failure::from_error(Exit::Failure, error);
+    let not_written = |error: StoreError| {
+        let kind = match &error {
+            StoreError::Io { source, .. } => source.kind(),
+            _ => ErrorKind::Other,
+        };
+        let remedy = match kind {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free some space",
+            ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => {
+                "make the directory writable"
+            }
+            _ => "remove the object with the name of the file",
+        };
+        Failure::from_error(Exit::Failure, &error).with_hint(Some(format!(
+            "the runs are kept; {remedy}, then: linkrate report {}",
+            quoted(directory)
+        )))
+    };
+    let files = Files::of(directory).map_err(not_written)?;
+    let csv = linkrate_report::csv::runs(results).map_err(|error| failed(&error))?;
+    let page = linkrate_report::html::page(results).map_err(|error| failed(&error))?;
+    let json = linkrate_report::json::document(results);
+    for (name, content) in
+        [("results.json", json.as_bytes()), ("runs.csv", &csv), (REPORT_FILE, page.as_bytes())]
+    {
+        files.write_whole(name, content).map_err(not_written)?;
+    }
     Ok(())
 }

@@ -12,7 +12,6 @@ use linkrate_study::store::Store;
 use linkrate_sys::stderr;
 use rustix::fs::{Access, access};
 
-use super::files;
 use super::output::{self, Wanted};
 use crate::args::study::{Details, ReportFormat, StudyReportArgs};
 use crate::exit::{Exit, Failure};
@@ -37,7 +36,7 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
         match access(directory, Access::WRITE_OK) {
             // what is redacted is for others
             _ if arguments.redact => {}
-            Ok(()) => files::write(directory, &results)?,
+            Ok(()) => output::write_results(directory, &results)?,
             Err(error) => stderr::note(format_args!(
                 "the files in {} stay as they are: {}",
                 directory.display(),

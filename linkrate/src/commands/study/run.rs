@@ -4,10 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use linkrate_lab::{Lab, LabFleet, LabOptions};
+use linkrate_lab::{Lab, LabFleet, LabOptions, peer};
 use linkrate_model::shell;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Facts};
+use linkrate_study::fleet::Fleet;
+use linkrate_study::fleet::places::Candidate;
 use linkrate_study::fleet::runner::{FleetExecutor, run_fleet};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{Ended, RunStore, Store, directory};
@@ -15,10 +17,11 @@ use linkrate_study::study::Study;
 use linkrate_sys::stderr;
 
 use super::output::{self, Wanted};
-use super::{files, nodes, source};
+use super::source;
+use crate::args::VerbosityArgs;
 use crate::args::existing::DeployArgs;
+use crate::args::fleet::listed;
 use crate::args::study::{Details, StudyRunArgs};
-use crate::args::verbosity::VerbosityArgs;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::quoted;
@@ -96,7 +99,7 @@ pub fn resume(
     }
     let stop = signals()?;
     let mut study = store.plan().study.clone();
-    let moved = nodes::moved(study.fleet.as_ref(), list, store.next_sequence())?;
+    let moved = moved(study.fleet.as_ref(), list, store.next_sequence())?;
     if let Some(fleet) = &moved {
         study.fleet = Some(fleet.clone());
     }
@@ -193,7 +196,7 @@ fn conduct(
     let stored = Store::read(&directory)?;
     let failed = stored.runs.iter().any(|run| run.failure().is_some());
     let results = analyse(&stored);
-    files::write(&directory, &results)?;
+    output::write_results(&directory, &results)?;
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
         stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));
@@ -203,4 +206,33 @@ fn conduct(
         _ if failed => Exit::RunsFailed,
         _ => Exit::Success,
     })
+}
+
+/// The fleet with other nodes at some places from run `next_run` on; `None` if nothing changes.
+pub fn moved(
+    fleet: Option<&Fleet>,
+    list: Option<&Path>,
+    next_run: u32,
+) -> Result<Option<Fleet>, Failure> {
+    let Some(fleet) = fleet else {
+        return match list {
+            None => Ok(None),
+            Some(_) => Err(Failure::new(
+                Exit::Usage,
+                "--fleet: this is not the study of a fleet".to_owned(),
+            )),
+        };
+    };
+    let present = match list {
+        Some(list) => Some(listed(list)?.into_iter().map(Candidate::Listed).collect()),
+        None if peer::is_in_allocation() => fleet.present_in(&peer::allocated_nodes()?),
+        None => None,
+    };
+    let Some(present) = present else { return Ok(None) };
+    let refused = |reason| Failure::new(Exit::Usage, format!("the nodes of the fleet: {reason}"));
+    let (moved, changes) = fleet.moved(&present, next_run).map_err(refused)?;
+    for change in changes {
+        stderr::note(change);
+    }
+    Ok(moved)
 }

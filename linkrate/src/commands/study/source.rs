@@ -11,8 +11,8 @@ use linkrate_study::{bounds, builtin, file, quick};
 use crate::args::existing::ExistingArgs;
 use crate::args::fleet::FleetArgs;
 use crate::args::study::ChangeArgs;
+use crate::args::{load_model, read_text};
 use crate::exit::{Exit, Failure};
-use crate::input::{load_model, read};
 use crate::output::quoted;
 
 /// Where a study is to run.
@@ -57,7 +57,7 @@ fn load_on(given: &str, set: &[(String, String)], on: TestbedSource<'_>) -> Resu
         })?;
         return parse(found.name, &found.path(), found.text, set, Path::new(""), on);
     }
-    let text = read(path, bounds::MAX_FILE_BYTES as u64, "study file").map_err(|reason| {
+    let text = read_text(path, bounds::MAX_FILE_BYTES as u64, "study file").map_err(|reason| {
         let hint = like_it(path).map(|file| format!("did you mean {}?", quoted(&file)));
         Failure::new(Exit::Usage, format!("{given}: {reason}")).with_hint(hint)
     })?;

@@ -5,7 +5,7 @@ use linkrate_model::lab::AtmArpEntry;
 use linkrate_wire::vnet::{Form, VnetHeader};
 
 use super::*;
-use crate::atm::shared::ArpShared;
+use crate::atm::ArpShared;
 use crate::device::atm::AtmLimits;
 use crate::device::atm::rig::{Ports, SECOND_PS, limits};
 use crate::fabric::{AtmSwitch, Fabric};

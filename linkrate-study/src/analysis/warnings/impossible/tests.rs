@@ -1,7 +1,7 @@
 //! Tests on runs with chosen rates.
 
+use linkrate_model::evidence::OutOfOrder;
 use linkrate_model::knobs::Toe;
-use linkrate_model::out_of_order::OutOfOrder;
 
 use crate::file::parse;
 use crate::fixture;

@@ -13,7 +13,7 @@ use crate::control::Marker;
 use crate::control::marker::{Kind, Requester};
 use crate::control::slow;
 use crate::machine::lacp::event::{Action, MarkerOutcome};
-use crate::machine::lacp::limiter::Limiter;
+use crate::machine::lacp::port::Limiter;
 
 /// Markers that may be sent in a second, and answers: together what a slow protocol may send.
 const MAX_SENT: usize = slow::MAX_PER_SECOND as usize / 2;

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::atm::AtmAddress;
 use crate::machine::call::Call;
-use crate::machine::lane::Times;
-use crate::machine::lane::bucket::Bucket;
+use crate::machine::lane::{Bucket, Times};
 
 /// Most stations.
 pub(super) const MAX_DESTINATIONS: usize = 1024;
