@@ -11,6 +11,7 @@ mod moves;
 mod offload_port;
 mod programs;
 mod rules;
+mod stay;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -12,8 +12,8 @@ use linkrate_protocol::toe::{FileOf, FlowConnection, Stays, ToeReply, ToeRequest
 use linkrate_protocol::{Ipv6Setup, Refusal, Reply, Request};
 use linkrate_toe::moving::Side;
 
-use super::programs::Stay;
 use super::rules::{self, Back, Reason, Use};
+use super::stay::Stay;
 use super::{Away, Engine, OffloadPort, Place, Prepared, State, done, is_of, toe};
 use crate::backend::adapters::{Adapters, Segment};
 use crate::connection::{AgentError, expect_reply};

@@ -11,7 +11,7 @@ use linkrate_adapter::{AdapterError, Aggregate, Asks, ConnectionEnds, Notify, Po
 use linkrate_model::PortKnobs;
 use linkrate_toe::moving::{Move, Side, Step};
 
-use super::programs::Stay;
+use super::stay::Stay;
 use super::{State, rules};
 use crate::backend::adapters::{Segment, SutPort};
 

@@ -10,18 +10,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use linkrate_adapter::{AdapterError, ConnectionEnds, Notify};
+use linkrate_adapter::{ConnectionEnds, Notify};
 use linkrate_model::InterfaceKnobs;
 use linkrate_model::knobs::Toe;
 use linkrate_model::lab::{Asked, ConnectionStatus};
 use linkrate_protocol::toe::{FlowConnection, HostConnection, Stays, ToeReply, ToeRequest};
-use linkrate_sys::error::SysError;
 use linkrate_sys::socket_swap;
 use linkrate_toe::moving::Side;
 use linkrate_toe::program::rest_of;
 use linkrate_toe::{Connection, Refusal as Obstacle, migrate};
 
 use super::super::{Adapters, Segment};
+use super::stay::Stay;
 use super::{Back, OffloadPort, Place, Reason, State, done, is_of, rules, toe};
 use crate::connection::AgentError;
 use crate::error::LabError;
@@ -30,66 +30,6 @@ use crate::host::Host;
 /// How long a connection that has ended is remembered at least, so that its last segments go to the
 /// adapter.
 const LINGERING: Duration = Duration::from_secs(3);
-
-/// Why a connection does not move.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Stay {
-    /// It is not between a port with an engine and a client of this port.
-    #[error(
-        "the connection from {own} to {far} is not between a port with a TCP offload engine and one of its \
-         clients"
-    )]
-    OtherInterface {
-        /// Its address.
-        own: SocketAddr,
-        /// That of the peer.
-        far: SocketAddr,
-    },
-    /// The knob `toe` of its port is off.
-    #[error("toe is off on {port}")]
-    Off { port: String },
-    #[error("the table of {port} is full: it has {most} connections")]
-    TableFull {
-        port: String,
-        /// Its places.
-        most: usize,
-    },
-    /// Its state cannot move.
-    #[error(transparent)]
-    Obstacle(#[from] Obstacle),
-    /// The same, as an agent says it.
-    #[error("{}", .0.reason)]
-    Agent(Stays),
-    /// An agent or a device refused.
-    #[error("{0}")]
-    Lab(LabError),
-}
-
-impl Stay {
-    /// The word for the reason in counters.
-    pub(super) fn word(&self) -> &str {
-        match self {
-            Self::OtherInterface { .. } => "no-engine",
-            Self::Off { .. } => "off",
-            Self::TableFull { .. } => "table-full",
-            Self::Obstacle(obstacle) => obstacle.word(),
-            Self::Agent(stays) => &stays.word,
-            Self::Lab(_) => "system",
-        }
-    }
-}
-
-macro_rules! of_the_testbed {
-    ($($error:ty),*) => {
-        $(impl From<$error> for Stay {
-            fn from(error: $error) -> Self {
-                Self::Lab(error.into())
-            }
-        })*
-    };
-}
-
-of_the_testbed!(AgentError, AdapterError, SysError, std::io::Error, LabError);
 
 /// The address as the wire has it: that of IPv4 where a socket of IPv6 carries IPv4.
 pub(crate) fn on_the_wire(address: SocketAddr) -> SocketAddr {
