@@ -23,7 +23,7 @@ pub enum Step {
     /// This TCP gets the connection. If the adapter's does not take it, it is still at hand.
     PutIn(Side),
     /// The device hands the frames of the peer to this TCP, those first that it has kept.
-    HandOver(Side),
+    Deliver(Side),
     /// The connection stays where it was, and so do the frames of the peer.
     Stay,
 }
@@ -46,7 +46,7 @@ impl Move {
     /// What follows the step, which was taken or has failed. `None` at the end.
     #[must_use]
     pub const fn after(self, is_taken: bool) -> Option<Self> {
-        use Step::{HandOver, Hold, PutIn, Stay, TakeBack, TakeOut};
+        use Step::{Deliver, Hold, PutIn, Stay, TakeBack, TakeOut};
         let step = match (self.step, is_taken) {
             // it is on its way back, and its frames are held already
             (Hold(Side::Host), _) if matches!(self.to, Side::Adapter) => PutIn(Side::Host),
@@ -58,8 +58,8 @@ impl Move {
             (TakeBack, false) => PutIn(Side::Host),
             (PutIn(Side::Adapter), false) => Hold(Side::Host),
             // if the host does not take it either, it is lost, and the host's TCP answers the peer
-            (PutIn(side), _) => HandOver(side),
-            (HandOver(_) | Stay, _) => return None,
+            (PutIn(side), _) => Deliver(side),
+            (Deliver(_) | Stay, _) => return None,
         };
         Some(Self { step, ..self })
     }
@@ -199,7 +199,7 @@ mod tests {
                 }
                 Step::TakeBack => self.unsent = self.waiting.drain(..).next(),
                 _ => {
-                    if let Step::HandOver(side) = step {
+                    if let Step::Deliver(side) = step {
                         self.to = side;
                     }
                     self.has_place = self.to == Side::Adapter;
@@ -283,7 +283,7 @@ mod tests {
     fn each_step_but_the_last_must_be_answered_before_the_next_one() {
         for to in BOTH {
             let steps = [Step::Hold(to), Step::TakeOut, Step::TakeBack, Step::PutIn(to)];
-            for step in steps.into_iter().chain([Step::HandOver(to)]) {
+            for step in steps.into_iter().chain([Step::Deliver(to)]) {
                 let is_harmed = |seed| {
                     let mut world = World::new(seed);
                     if to == Side::Host {
@@ -293,7 +293,7 @@ mod tests {
                     world.ends();
                     !(world.is_whole() && world.at == Some(to) && world.to == to)
                 };
-                assert_eq!((0..1000).any(is_harmed), step != Step::HandOver(to), "{step:?}");
+                assert_eq!((0..1000).any(is_harmed), step != Step::Deliver(to), "{step:?}");
             }
         }
     }
@@ -326,11 +326,11 @@ mod tests {
             }
             all
         };
-        use Step::{HandOver, Hold, PutIn, Stay, TakeBack, TakeOut};
+        use Step::{Deliver, Hold, PutIn, Stay, TakeBack, TakeOut};
         let (host, adapter) = (Side::Host, Side::Adapter);
         assert_eq!(steps(adapter, &|step| step == TakeOut), [Hold(adapter), TakeOut, Stay]);
         let way = [Hold(adapter), TakeOut, TakeBack, PutIn(adapter)];
-        let back = [Hold(host), PutIn(host), HandOver(host)];
+        let back = [Hold(host), PutIn(host), Deliver(host)];
         assert_eq!(steps(adapter, &|step| step == PutIn(adapter)), [&way[..], &back].concat());
     }
 }

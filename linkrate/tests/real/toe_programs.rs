@@ -451,7 +451,7 @@ const NOTHING: Duration = Duration::from_millis(50);
 
 #[test]
 fn hundreds_of_idle_connections_cost_no_cpu_time() {
-    idle_connections_cost_nothing("hundreds_of_idle_connections_cost_no_cpu_time", 300);
+    idle_connections_cost_nothing(300);
 }
 
 /// Each call that opens one takes milliseconds on a busy machine. The adapter's agent has two files of each, so the
@@ -459,10 +459,10 @@ fn hundreds_of_idle_connections_cost_no_cpu_time() {
 #[test]
 #[ignore = "exhaustive: 2,000 connections instead of 300"]
 fn thousands_of_idle_connections_cost_no_cpu_time() {
-    idle_connections_cost_nothing("thousands_of_idle_connections_cost_no_cpu_time", 2000);
+    idle_connections_cost_nothing(2000);
 }
 
-fn idle_connections_cost_nothing(test: &str, count: usize) {
+fn idle_connections_cost_nothing(count: usize) {
     needs!(root, "c++");
     let lab = lab_with_table(10_000);
     let first = idle(&lab, 1);

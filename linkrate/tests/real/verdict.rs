@@ -39,8 +39,8 @@ fn run_of(workload: Workload) -> RunSpec {
 /// resource here is then used up.
 const STOLEN_PERCENT: f64 = 1.0;
 
-/// What bound one run, with the sentence for the message of a failed test. `None`, with a note, if
-/// the hypervisor took part of the machine away meanwhile.
+/// What bound one run, with the sentence for the message of a failed test; why there is none, if the hypervisor took part
+/// of the machine away meanwhile.
 #[track_caller]
 fn judged(lab: &mut Lab, spec: RunSpec) -> Result<(Bottleneck, String), String> {
     let measured = run_undisturbed(lab, &spec);
@@ -64,7 +64,7 @@ fn judged(lab: &mut Lab, spec: RunSpec) -> Result<(Bottleneck, String), String> 
     let verdict = judge(&shares::of_runs([&run], 1.0));
     let [first, rest @ ..] = &verdict.directions[..] else { panic!("no direction was judged") };
     assert!(rest.iter().all(|way| way.bottleneck.word() == first.bottleneck.word()), "{verdict:?}");
-    Some((first.bottleneck.clone(), verdict.sentence()))
+    Ok((first.bottleneck.clone(), verdict.sentence()))
 }
 
 #[test]

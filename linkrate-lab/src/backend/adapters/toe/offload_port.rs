@@ -105,12 +105,12 @@ impl OffloadPort<'_> {
                     Some((connection, _)) => put_in(state, connection, side, unsent.clone()),
                     None => Ok(()),
                 },
-                Step::HandOver(Side::Adapter) => {
+                Step::Deliver(Side::Adapter) => {
                     let send_next = out.as_ref().map_or(0, |(_, send_next)| *send_next);
                     each(&|port| port.to_adapter(ends, send_next))
                 }
                 Step::Stay if to == Side::Host => each(&|port| port.release(ends)),
-                Step::HandOver(Side::Host) | Step::Stay => each(&|port| port.to_host(ends)),
+                Step::Deliver(Side::Host) | Step::Stay => each(&|port| port.to_host(ends)),
             };
             next = now.after(taken.is_ok());
             failed = taken.err().or(failed);
