@@ -4,7 +4,7 @@
 #![allow(dead_code)]
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ impl OpenVSwitch {
         let (database, socket) = (switch.path("conf.db"), switch.socket());
         switch.run("ovsdb-tool", &["create", &database, SCHEMA])?;
         switch.daemon("ovsdb-server", &[&database, &format!("--remote=p{socket}")])?;
+        // its process is known before it listens
+        await_file(&PathBuf::from(switch.path("db.sock")), |path| path.exists())?;
         switch.configure(&["--no-wait", "init"])?;
         for setting in settings {
             switch.configure(&["--no-wait", "set", "Open_vSwitch", ".", setting])?;
@@ -82,15 +84,22 @@ impl OpenVSwitch {
         let mut command = self.command("setpriv", &all);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.daemons.push(command.spawn()?);
-        let deadline = Instant::now() + TIMEOUT;
-        while !std::fs::read_to_string(&pid_file).is_ok_and(|text| text.ends_with('\n')) {
-            if Instant::now() > deadline {
-                return Err(format!("{program} has not begun: no {}", pid_file.display()).into());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
+        await_file(&pid_file, |path| {
+            std::fs::read_to_string(path).is_ok_and(|text| text.ends_with('\n'))
+        })
     }
+}
+
+/// Waits until a daemon has made this file.
+fn await_file(path: &Path, is_there: impl Fn(&Path) -> bool) -> Result<(), Failed> {
+    let deadline = Instant::now() + TIMEOUT;
+    while !is_there(path) {
+        if Instant::now() > deadline {
+            return Err(format!("a daemon has not begun: no {}", path.display()).into());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
 }
 
 impl Drop for OpenVSwitch {
