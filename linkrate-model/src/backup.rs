@@ -46,6 +46,15 @@ pub const MIXED_SIZES: [ByteSize; 8] = {
     sizes
 };
 
+/// How far tape drives catch up after a time without data: their buffer, as time.
+pub const DRIVE_CREDIT_NS: u64 = 5_000_000;
+
+/// The shortest wait for tape drives: shorter ones gather, so that a sink sleeps some hundred times a second at most.
+pub const MIN_DRIVE_WAIT_NS: u64 = 2_000_000;
+
+/// What a sink takes from a connection at once, bytes at most.
+pub const SINK_CHUNK: usize = 256 << 10;
+
 /// Longest name of a directory, bytes.
 pub const MAX_DIRECTORY: usize = 255;
 
@@ -110,6 +119,13 @@ impl Backup {
     /// Bytes that all drives take in a second.
     pub fn rate(&self) -> u64 {
         self.drive_rate.0.saturating_mul(self.drives.into())
+    }
+
+    /// The time by which a measurement may be ahead of its drives at most, where `flows` connections go to them, seconds: what
+    /// the drives catch up, what they let gather, and what each connection had taken and waits with.
+    pub fn ahead_s(&self, flows: u64) -> f64 {
+        let waiting = flows.saturating_mul(SINK_CHUNK as u64) as f64 / self.rate().max(1) as f64;
+        (DRIVE_CREDIT_NS + MIN_DRIVE_WAIT_NS) as f64 / 1e9 + waiting
     }
 }
 

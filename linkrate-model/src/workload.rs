@@ -310,6 +310,20 @@ impl Workload {
         u64::from(self.connections).saturating_mul(u64::from(clients)).saturating_mul(ways)
     }
 
+    /// Requests that are in flight at once in a closed loop with that many clients; `None` in an open one.
+    pub fn requests_in_flight(&self, clients: u32) -> Option<u64> {
+        let of_one = |workload: &Self| match workload.loop_of_items() {
+            Some(Loop::Closed) => {
+                Some(workload.flows(clients).saturating_mul(workload.burst.into()))
+            }
+            _ => None,
+        };
+        if self.mix.is_empty() {
+            return of_one(self);
+        }
+        self.mix.iter().filter_map(|part| of_one(&part.workload)).reduce(u64::saturating_add)
+    }
+
     /// Bytes of the ring of buffers that a flow sends plain payload from: as many messages as a send
     /// buffer of 16 KiB has room for, and one more, at least two. So does netperf (`-W`) at the send
     /// buffer that Linux gives a new socket.

@@ -13,7 +13,7 @@ use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity};
 use linkrate_study::results::{
-    CellResult, Effect, FailedRun, PublishedKind, PublishedResult, StudyResults,
+    CellResult, Effect, Fact, FailedRun, PublishedKind, PublishedResult, StudyResults,
 };
 use linkrate_study::study::Method;
 
@@ -222,9 +222,10 @@ pub fn not_claimed(effect: &Effect, minimum_effect: f64) -> Option<String> {
             format!("no relevant change (< {minimum})")
         }
         (Some(_), Some(_)) if effect.different => DIFFERENT.to_owned(),
-        (Some(_), Some(_)) if effect.same_as.is_some() => {
+        (Some(_), Some(_)) if effect.same_as == Some(Fact::ServiceDemand) => {
             "the same fact as the service demand: the CPU is full".to_owned()
         }
+        (Some(_), Some(_)) if effect.same_as == Some(Fact::Limit) => AS_THE_LIMIT.to_owned(),
         (Some(_), Some(_)) => open(effect).to_owned(),
         _ => "too few runs for an interval".to_owned(),
     })
@@ -253,6 +254,9 @@ pub fn driver_of(results: &StudyResults) -> &'static str {
         false => "emulated driver",
     }
 }
+
+/// What is said of a rate that is what the study set.
+pub const AS_THE_LIMIT: &str = "as the limit";
 
 /// What is said of a difference that is shown, and may be smaller than the minimum.
 pub const DIFFERENT: &str = "significant, may be small";

@@ -32,7 +32,9 @@ use crate::attribution;
 use crate::fleet::{self, missing_nodes};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
-use crate::results::{CellEvidence, CellResult, Effect, FailedRun, RESULTS_FORMAT, StudyResults};
+use crate::results::{
+    CellEvidence, CellResult, Effect, Fact, FailedRun, RESULTS_FORMAT, StudyResults,
+};
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
 use linkrate_stats::interval::of_mean;
@@ -163,12 +165,19 @@ fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [
         let cpu = cells.get(cell).and_then(|cell| cell.cpu);
         cpu.is_some_and(|cpu| cpu.interval.mean >= verdict::CPU_BOUND_PERCENT)
     };
+    let limit = |cell: usize| Some(cells.get(cell)?.limit.as_ref()?.interval.mean);
+    let limits_differ = all(verdict::Verdict::is_at_its_limit)
+        && matches!(ends.map(limit), [Some(from), Some(to)] if from != to);
     let is_inverse =
         all(verdict::Verdict::is_bound_by_the_suts_cpu) && ends.into_iter().all(is_full);
     for effect in effects {
         effect.host_limited = !of_adapter;
         let is_whole = matches!(effect.measure, Measure::Throughput | Measure::Transactions);
-        effect.same_as = (is_inverse && is_whole).then_some(Measure::ServiceDemand);
+        effect.same_as = if is_inverse && is_whole {
+            Some(Fact::ServiceDemand)
+        } else {
+            (limits_differ && is_whole).then_some(Fact::Limit)
+        };
     }
 }
 

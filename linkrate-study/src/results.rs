@@ -622,9 +622,19 @@ pub struct Effect {
     /// Whether something other than the adapter limited the throughput of one of both cells, so that the effect is one
     /// of this machine.
     pub host_limited: bool,
-    /// The measure whose effect is the same fact, and is judged in place of this: where a CPU of the SUT is full in both
-    /// cells, throughput is the inverse of service demand.
-    pub same_as: Option<Measure>,
+    /// The fact that it is the same as, so that it is not judged.
+    pub same_as: Option<Fact>,
+}
+
+/// What an effect on a rate may be the same as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// The effect on service demand, which is judged in its place: where a CPU of the SUT is full in both cells, a rate is its
+    /// inverse.
+    ServiceDemand,
+    /// The limits of both cells, which differ, and are what bound them: a rate that the study itself set.
+    Limit,
 }
 
 impl Effect {
@@ -677,12 +687,13 @@ impl Effect {
 impl StudyResults {
     /// The effect that is judged in place of another one, because it is the same fact.
     pub fn fact_behind(&self, effect: &Effect) -> Option<&Effect> {
-        let measure = effect.same_as?;
-        self.effects.iter().find(|one| one.measure == measure && one.is_beside(effect))
+        let demand = Measure::ServiceDemand;
+        let of_demand = |one: &&Effect| one.measure == demand && one.is_beside(effect);
+        self.effects.iter().filter(|_| effect.same_as == Some(Fact::ServiceDemand)).find(of_demand)
     }
 
     /// Whether an effect is more than a part of another one: that of a single direction is where the sum of both
-    /// directions does not go the same way.
+    /// directions is not shown to go the same way, and where it may fall by more than the minimum.
     pub fn says_more(&self, effect: &Effect) -> bool {
         if effect.measure.is_whole() {
             return true;
@@ -691,7 +702,8 @@ impl StudyResults {
             |other: &&Effect| other.measure == Measure::Throughput && other.is_beside(effect);
         let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
         let sum = self.effects.iter().find(is_sum).filter(|sum| sum.significant);
-        effect.significant && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
+        let falls = effect.ratio.mean < 1.0 - self.minimum_effect && !effect.equivalent;
+        (effect.significant || falls) && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
     }
 }
 

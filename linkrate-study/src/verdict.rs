@@ -425,6 +425,17 @@ impl Verdict {
             && self.directions.iter().all(|way| way.bottleneck.is_of_the_adapter())
     }
 
+    /// Whether each loaded direction was at what links and buses can carry, or tape drives take.
+    pub fn is_at_its_limit(&self) -> bool {
+        let is = |bound: &Bottleneck| {
+            matches!(
+                bound,
+                Bottleneck::Link { .. } | Bottleneck::Bus { .. } | Bottleneck::Drives { .. }
+            )
+        };
+        !self.directions.is_empty() && self.directions.iter().all(|way| is(&way.bottleneck))
+    }
+
     /// Whether a CPU was the bound of a direction, of the hosts or of the virtual device.
     pub fn is_bound_by_a_cpu(&self) -> bool {
         let is =

@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use linkrate_model::backup::SINK_CHUNK;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::socket;
 
@@ -27,9 +28,6 @@ use header::{HEADER_BYTES, Header, checksum_of};
 use tree::Tree;
 
 const WORD_BYTES: usize = 8;
-
-/// The most bytes that the sink takes in one call.
-const CHUNK: usize = 256 << 10;
 
 /// How long a client waits for room or for a word before it checks whether to end.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -128,7 +126,7 @@ fn all(
 /// client closes first, and with `InvalidData` when a header is no header or not the next, or a file does not have its
 /// checksum.
 pub fn sink(flow: &mut FlowContext, socket: &OwnedFd, drive: &Drive) -> io::Result<()> {
-    let mut buffer = vec![0; CHUNK];
+    let mut buffer = vec![0; SINK_CHUNK];
     let mut number = 0;
     while !flow.control.stopped() {
         let mut bytes = [0; HEADER_BYTES];
@@ -142,7 +140,7 @@ pub fn sink(flow: &mut FlowContext, socket: &OwnedFd, drive: &Drive) -> io::Resu
         }
         let (mut left, mut checksum) = (header.length, checksum_of());
         while left > 0 {
-            let most = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
+            let most = usize::try_from(left).unwrap_or(SINK_CHUNK).min(SINK_CHUNK);
             let received = taken(flow, socket, &mut buffer[..most], drive)?;
             checksum.update(&buffer[..received]);
             left -= received as u64;

@@ -270,7 +270,8 @@ fn statistics(results: &StudyResults) -> String {
              blocks have it and a t test shows that it is larger than {minimum}; it may be small if only its existence is \
              shown. {} No relevant change: the whole interval lies within {minimum}. Every other effect is open: inconclusive, or not \
              significant where its own interval excludes no change, as one does by chance among so many. Where the \
-             SUT's CPU is full in both cells, throughput follows from service demand and is not judged again.",
+             SUT's CPU is full in both cells, throughput follows from service demand and is not judged again; \
+             nor is it where both cells reach limits that differ.",
             adjusted(results),
             minimum = number::percent(results.minimum_effect)
         ));

@@ -598,6 +598,13 @@ pub fn rejections(results: &StudyResults) -> Option<Table> {
         let texts = names.into_iter().chain(sums.map(|sum| sum.to_string()));
         TableRow::of(texts.map(Field::of))
     });
+    let idle: Vec<&StoredRun> = results.runs.iter().filter(|run| run.cell.is_none()).collect();
+    let good = idle.iter().filter(|run| run.is_good()).count();
+    let idle = (!idle.is_empty()).then(|| {
+        let sums = [good, idle.len() - good].map(|sum| sum.to_string());
+        let texts = ["Without load".to_owned(), String::new()].into_iter().chain(sums);
+        TableRow::of(texts.chain([String::new()]).map(Field::of))
+    });
     Some(Table {
         title: "Runs that count, by level".to_owned(),
         columns: columns(&[
@@ -607,9 +614,9 @@ pub fn rejections(results: &StudyResults) -> Option<Table> {
             ("Refused or failed", "number"),
             ("Left out", "number"),
         ]),
-        rows: rows.collect(),
+        rows: rows.chain(idle).collect(),
         note: "Where something from outside spoils a run, the other runs of its block are left out too, so that no \
-               level loses more pairs than another."
+               level loses more pairs than another. A full CPU leaves other programs less time, so that fewer of its runs are refused."
             .to_owned(),
     })
 }

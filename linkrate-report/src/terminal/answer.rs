@@ -8,7 +8,7 @@ use linkrate_model::shell;
 use linkrate_study::labels;
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Measure, Quantity};
-use linkrate_study::results::{CellResult, Effect, StudyResults};
+use linkrate_study::results::{CellResult, Effect, Fact, StudyResults};
 
 use super::{Column, GAP, Page, Style, clean, total};
 use crate::answer::checks;
@@ -376,6 +376,9 @@ impl Page<'_> {
         // what is shown of an effect that is the same fact as another is what is shown of that
         let judged = self.results.fact_behind(effect).unwrap_or(effect);
         let text = match (judged.significant, judged.equivalent) {
+            _ if judged.same_as == Some(Fact::Limit) => {
+                format!("{change} ({})", words::AS_THE_LIMIT)
+            }
             (true, _) => format!("{change}{ends}"),
             _ if judged.different => format!("{change}{ends}, may be small"),
             (_, true) => format!("within ±{}", number::percent(self.results.minimum_effect)),

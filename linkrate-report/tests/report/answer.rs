@@ -7,7 +7,7 @@ use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{RunFailure, Stage};
 use linkrate_study::levels::Level;
 use linkrate_study::quantity::{Interval, Measure};
-use linkrate_study::results::{Effect, FailedRun, StudyResults};
+use linkrate_study::results::{Effect, Fact, FailedRun, StudyResults};
 use linkrate_study::store::Outcome;
 
 use crate::{fixture, simulated};
@@ -103,7 +103,7 @@ fn a_rate_that_follows_from_the_cost_is_told_with_it_and_only_then() {
         |results: &StudyResults| sentences(results)[0].contains("and with it raises throughput by");
     assert!(!told(&results));
     set(&mut results, Measure::Throughput, |effect| {
-        (effect.same_as, effect.ratio) = (Some(Measure::ServiceDemand), ratio(1.5));
+        (effect.same_as, effect.ratio) = (Some(Fact::ServiceDemand), ratio(1.5));
     });
     assert!(told(&results), "{:?}", sentences(&results));
     set(&mut results, Measure::ServiceDemand, |effect| effect.significant = false);
@@ -157,7 +157,7 @@ fn each_clause_says_whether_this_host_limits_it() {
     );
     // the same fact as the service demand
     set(&mut results, Measure::Throughput, |effect| {
-        (effect.significant, effect.same_as) = (false, Some(Measure::ServiceDemand));
+        (effect.significant, effect.same_as) = (false, Some(Fact::ServiceDemand));
     });
     let text = first(&results);
     assert!(text.ends_with("with it raises throughput by 5 % (limited by this host)."), "{text}");
@@ -176,6 +176,21 @@ fn each_clause_says_whether_this_host_limits_it() {
     assert!(first(&results).ends_with(", on this host."), "{}", first(&results));
 }
 
+/// A direction that falls by more than matters has a row, also where that is not shown.
+#[test]
+fn a_direction_that_may_lose_has_a_row() {
+    let mut results = of_the_adapter();
+    let sum = results.effects.iter().find(|one| one.measure == Measure::Throughput).unwrap();
+    let lost = |mean, equivalent| {
+        let (measure, ratio) = (Measure::Receive, ratio(mean));
+        Effect { measure, ratio, equivalent, significant: false, ..sum.clone() }
+    };
+    let all = [lost(0.77, false), lost(0.77, true), lost(0.99, false), lost(1.2, false)];
+    results.effects.retain(|one| one.measure != Measure::Throughput);
+    let says = all.iter().map(|effect| results.says_more(effect)).collect::<Vec<_>>();
+    assert_eq!(says, [true, false, false, false]);
+}
+
 #[test]
 fn cases_are_all_of_which_the_tables_have_an_effect() {
     let mut results = of_the_adapter();
@@ -187,7 +202,7 @@ fn cases_are_all_of_which_the_tables_have_an_effect() {
         let few =
             Effect { pairs: 4, significant: false, equivalent: false, ..at(effect, "receive") };
         let same = Effect {
-            same_as: (effect.measure == Measure::Throughput).then_some(Measure::ServiceDemand),
+            same_as: (effect.measure == Measure::Throughput).then_some(Fact::ServiceDemand),
             equivalent: false,
             ratio: ratio(1.3),
             ..at(effect, "bidirectional")
@@ -237,7 +252,7 @@ fn a_rate_of_a_full_cpu_is_judged_as_its_cost() {
     let mut results = simulated::study("message-size");
     set(&mut results, Measure::Throughput, |effect| {
         effect.significant = false;
-        (effect.same_as, effect.ratio) = (Some(Measure::ServiceDemand), ratio(1.14));
+        (effect.same_as, effect.ratio) = (Some(Fact::ServiceDemand), ratio(1.14));
     });
     let text = |results: &StudyResults| answer(results, None, Some(100), Style { color: false });
     assert!(text(&results).contains("+14 % (+13 to +15)"), "{}", text(&results));

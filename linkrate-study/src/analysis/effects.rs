@@ -64,7 +64,12 @@ fn within(
                 }
                 let counterpart = cell.levels.with(&factor.name, to);
                 let Some(&to_cell) = cells.get(&counterpart) else { continue };
-                let measures = measures(&cell.spec, &study.cells[to_cell].spec);
+                let to_spec = &study.cells[to_cell].spec;
+                let mut measures = measures(&cell.spec, to_spec);
+                if changes_load(&factor.name, &cell.spec, to_spec) {
+                    let whole = measures.iter().take_while(|measure| !measure.is_percentile());
+                    measures = &measures[..whole.count()];
+                }
                 if measures.is_empty() {
                     continue;
                 }
@@ -99,6 +104,18 @@ pub(crate) fn measures(from: &RunSpec, to: &RunSpec) -> &'static [Measure] {
     } else {
         &[Measure::ServiceDemand, Measure::Throughput]
     }
+}
+
+/// Whether a factor that is not itself the number of requests changes it all the same, as ports do that have a client each:
+/// the mean latency of a closed loop is that number divided by the rate (Little's law), and no news beside it.
+pub(super) fn changes_load(factor: &str, from: &RunSpec, to: &RunSpec) -> bool {
+    !["burst", "connections", "clients"].contains(&factor) && in_flight(from) != in_flight(to)
+}
+
+/// Transactions of a closed loop that are in flight at once.
+fn in_flight(spec: &RunSpec) -> Option<u64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    workload.requests_in_flight(spec.clients)
 }
 
 /// Whether there are transactions, alone or in a mix.

@@ -1,6 +1,7 @@
-//! The limit of a cell's links and buses.
+//! The limit of a cell's links, buses and tape drives.
 
 use linkrate_model::spec::{Adapter, Task};
+use linkrate_model::workload::Item;
 use linkrate_model::{
     AtmKnobs, Direction, Measurement, MessageSize, Model, Protocol, RunSpec, TestbedSpec,
 };
@@ -15,8 +16,8 @@ use crate::verdict::FlowDirection;
 pub(crate) const ALL_BUSY: f64 = 100.0;
 
 /// Payload in bit/s that a cell's links can carry at most, all ports and directions together, or
-/// its buses, whichever is less. `None` where there is no rate, for transactions, and for
-/// datagrams of more than one size. What the links of existing interfaces are, and whether a peer
+/// its buses, or what the tape drives of its backup take, whichever is less. `None` where there is no rate, for transactions, and
+/// for datagrams of more than one size. What the links of existing interfaces are, and whether a peer
 /// does without TCP timestamps, is known from the cell's runs; the best of them counts.
 ///
 /// It is a bound from above: acknowledgements, which take a little of the other direction, are
@@ -25,7 +26,7 @@ pub(crate) const ALL_BUSY: f64 = 100.0;
 pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
     let good = runs.iter().filter_map(|run| run.measurement());
-    match &testbed.adapter {
+    let carried = match &testbed.adapter {
         Adapter::Veth | Adapter::Unknown => None,
         Adapter::Model(model) => {
             let largest = good.map(|run| run.effective.mss_bytes).max();
@@ -34,7 +35,19 @@ pub fn of_cell(spec: &RunSpec, testbed: &TestbedSpec, runs: &[&StoredRun]) -> Op
         Adapter::Interfaces(_) => {
             good.filter_map(|run| Some(one_way(spec, run)? * ways(spec))).reduce(f64::max)
         }
-    }
+    };
+    lesser(carried, of_drives(spec))
+}
+
+/// The lesser of two limits, as far as there are any.
+fn lesser(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::min)
+}
+
+/// Payload in bit/s that the tape drives of a backup take; `None` for other workloads.
+pub fn of_drives(spec: &RunSpec) -> Option<f64> {
+    let Task::Workload(workload) = &spec.task else { return None };
+    (workload.item() == Some(Item::File)).then(|| workload.backup.rate() as f64 * 8.0)
 }
 
 /// The most that a figure of a cell can be, in its unit; `None` where nothing is known to bound it.
@@ -64,7 +77,7 @@ pub fn of_port(spec: &RunSpec, testbed: &TestbedSpec) -> Option<f64> {
 }
 
 /// Payload in bit/s that the links and buses of a run can carry at most in one direction, all ports
-/// together. `None` where [`of_cell`] has no limit. Where a peer does without TCP timestamps, the
+/// together, and its tape drives take. `None` where [`of_cell`] has no limit. Where a peer does without TCP timestamps, the
 /// run tells, and its segments have room for more.
 pub fn of_direction(
     spec: &RunSpec,
@@ -73,7 +86,7 @@ pub fn of_direction(
     direction: FlowDirection,
 ) -> Option<f64> {
     let testbed = &*testbed.of_run(spec);
-    match &testbed.adapter {
+    let carried = match &testbed.adapter {
         Adapter::Veth | Adapter::Unknown => None,
         Adapter::Model(model) => {
             let rates = model.clone().scaled(testbed.scale);
@@ -85,6 +98,10 @@ pub fn of_direction(
             Some((payload * links(spec, testbed) * share).min(buses(spec, &rates)))
         }
         Adapter::Interfaces(_) => one_way(spec, run),
+    };
+    match direction {
+        FlowDirection::Transmit => carried,
+        FlowDirection::Receive => lesser(carried, of_drives(spec)),
     }
 }
 

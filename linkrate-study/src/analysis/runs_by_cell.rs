@@ -90,6 +90,11 @@ impl<'a> RunsByCell<'a> {
         self.cells.iter().take(self.of_figures).chain([&self.idle]).flatten().copied()
     }
 
+    /// The same and the second runs of an A/A test, whose ratio is a figure too.
+    pub fn all_with_aa(&self) -> impl Iterator<Item = &'a StoredRun> + '_ {
+        self.cells.iter().chain([&self.idle]).flatten().copied()
+    }
+
     /// Blocks of which every run is stored. A block of a fleet has the turns of all pairs.
     pub fn whole_blocks(&self, study: &Study) -> u32 {
         self.complete_blocks(study) / study.turns()

@@ -175,10 +175,9 @@ pub fn senders(
 
 /// What a backup moved, in per cent of what its tape drives take.
 fn drives_percent(spec: &RunSpec, run: &Measurement) -> Option<f64> {
-    let Task::Workload(workload) = &spec.task else { return None };
-    let drives = workload.backup.rate() as f64 * 8.0;
-    let received = run.traffic.receive_bytes as f64 * 8.0 / run.traffic.receive_seconds;
-    (workload.item() == Some(Item::File) && received.is_finite()).then(|| received * 100.0 / drives)
+    let drives = limit::of_drives(spec)?;
+    let (received, seconds) = limit::moved(run, FlowDirection::Receive)?;
+    Some(received as f64 * 8.0 / seconds * 100.0 / drives)
 }
 
 /// Part of the measurement in which the senders of transfers had nothing under way, in per cent.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use linkrate_model::measurement::{IdleSource, Latency, OtherProgram};
 use linkrate_model::spec::Task;
-use linkrate_model::{Family, Protocol, Workload};
+use linkrate_model::{Family, Protocol, RunSpec, Workload};
 
 use super::*;
 use crate::executor::{Contention, Facts, RunFailure, Stage};
@@ -12,7 +12,7 @@ use crate::fixture;
 use crate::levels::Level;
 use crate::quantity::{Measure, Quantity, Unit};
 use crate::store::plan::Session;
-use crate::store::{StoredPlan, StoredRun};
+use crate::store::{Outcome, StoredPlan, StoredRun};
 use crate::study::{Factor, Study};
 use linkrate_stats::stop::StopReason;
 
@@ -63,7 +63,7 @@ fn change(
     change: impl Fn(&mut linkrate_model::Measurement),
 ) {
     for run in stored.runs.iter_mut().filter(|run| run.cell == cell) {
-        if let crate::store::Outcome::Measured(measurement) = &mut run.outcome {
+        if let Outcome::Measured(measurement) = &mut run.outcome {
             change(measurement);
         }
     }
@@ -155,7 +155,7 @@ fn stopping_on_precision_widens_intervals() {
     let mut study = ladder();
     study.plan.study.method.max_blocks = 6;
     // or all ratios would agree
-    if let crate::store::Outcome::Measured(run) = &mut study.runs[2].outcome {
+    if let Outcome::Measured(run) = &mut study.runs[2].outcome {
         run.traffic.transmit_bytes /= 2;
     }
     let width = |stored: &StoredStudy| {
@@ -187,7 +187,7 @@ fn stopping_on_precision_widens_intervals() {
 #[test]
 fn mirrored_blocks_widen_effects_only() {
     let mut study = ladder();
-    if let crate::store::Outcome::Measured(run) = &mut study.runs[2].outcome {
+    if let Outcome::Measured(run) = &mut study.runs[2].outcome {
         run.traffic.transmit_bytes /= 2;
     }
     let now = analyse(&study);
@@ -229,7 +229,7 @@ fn effects_are_paired_so_that_drift_cancels() {
         .collect();
     // the CPU is full in all cells, so that the throughput is no fact of its own
     let row = |from: &str, to: &str, measure| {
-        let same_as = (measure == Measure::Throughput).then_some(Measure::ServiceDemand);
+        let same_as = (measure == Measure::Throughput).then_some(Fact::ServiceDemand);
         (from.to_owned(), to.to_owned(), measure, 5, same_as.is_none(), same_as)
     };
     assert_eq!(
@@ -248,6 +248,25 @@ fn effects_are_paired_so_that_drift_cancels() {
     assert!((ratio.mean - 4.0).abs() < 1e-6);
     assert!(ratio.high.unwrap() - ratio.low.unwrap() < 1e-6);
     assert!((results.effects[2].ratio.mean - 0.25).abs() < 1e-6);
+}
+
+#[test]
+fn a_rate_that_the_study_set_is_no_news() {
+    let comparisons = effects::comparisons(&fixture::ladder());
+    let mut results = analyse(&ladder());
+    let mut of = |bottleneck: verdict::Bottleneck, limits: [f64; 2]| {
+        for (cell, mean) in results.cells.iter_mut().zip(limits) {
+            cell.verdict.directions[0].bottleneck = bottleneck.clone();
+            let interval = Interval { mean, low: None, high: None };
+            cell.limit = Some(Quantity { interval, unit: Unit::BitsPerSecond });
+        }
+        of_the_machine(&comparisons[0], &results.cells, &mut results.effects);
+        results.effects.iter().map(|effect| effect.same_as).take(2).collect::<Vec<_>>()
+    };
+    let link = verdict::Bottleneck::Link { percent: 99.9 };
+    assert_eq!(of(link.clone(), [1e9, 4e9]), [None, Some(Fact::Limit)]);
+    assert_eq!(of(link, [1e9, 1e9]), [None, None]);
+    assert_eq!(of(verdict::Bottleneck::Store { percent: 99.9 }, [1e9, 4e9]), [None, None]);
 }
 
 #[test]
@@ -452,7 +471,7 @@ fn transactions_have_their_own_figures() {
     assert_eq!(measures[..2], [Measure::ServiceDemand, Measure::Transactions]);
     assert!((results.effects[1].ratio.mean - 2.0).abs() < 1e-9);
     // a slow run of the second cell, which two of the three effects are of
-    let crate::store::Outcome::Measured(slow) = &mut stored.runs[1].outcome else { panic!() };
+    let Outcome::Measured(slow) = &mut stored.runs[1].outcome else { panic!() };
     slow.latency.as_mut().unwrap().p99_ns = None;
     let few = analyse(&stored);
     let of_p99 = |results: &StudyResults| {
@@ -460,6 +479,32 @@ fn transactions_have_their_own_figures() {
     };
     assert_eq!((of_p99(&results), of_p99(&few)), (3, 1));
     assert!(few.warnings[0].contains("GSO: 1 run has too few"), "{:?}", few.warnings);
+}
+
+#[test]
+fn latency_is_not_compared_where_ports_bring_requests() {
+    let with = |connections, burst, request_rate_per_s| {
+        let mut spec = transactional(0..1).cells[0].spec.clone();
+        let kind = Protocol::RequestResponse;
+        let own = Workload { kind, connections, burst, request_rate_per_s, ..Workload::default() };
+        spec.task = Task::Workload(own);
+        spec
+    };
+    let of = |factor: &str, other: RunSpec| {
+        let mut study = transactional(0..2);
+        study.factors[0].name = factor.to_owned();
+        study.factors[0].levels.truncate(2);
+        study.cells.truncate(2);
+        for (cell, spec) in study.cells.iter_mut().zip([with(1, 4, None), other]) {
+            cell.levels.0[0].0 = factor.to_owned();
+            cell.spec = spec;
+        }
+        effects::comparisons(&study)[0].measures.len()
+    };
+    assert_eq!(of("ports", with(4, 1, None)), 4);
+    assert_eq!(of("ports", with(4, 4, None)), 2, "latency follows from the number");
+    assert_eq!(of("connections", with(4, 4, None)), 4, "the number is what the study asks for");
+    assert!(!effects::changes_load("ports", &with(1, 1, Some(100)), &with(4, 1, Some(100))));
 }
 
 #[test]
@@ -543,7 +588,7 @@ fn a_group_without_cpus_has_no_service_demand() {
 #[test]
 fn each_warning_appears_under_its_condition() {
     type Case = (&'static str, fn(&mut StoredStudy));
-    let cases: [Case; 14] = [
+    let cases: [Case; 15] = [
         (
             "The SUT shares its CPUs (CPU 0) with another role: CPU use and service demand \
              contain the work of both.",
@@ -587,6 +632,20 @@ fn each_warning_appears_under_its_condition() {
                     let cpu = &mut run.sut_cpu.cpus[0];
                     (cpu.steal_ns, cpu.uncertainty_ns) = (50_000_000, cpu.busy_ns);
                 });
+            },
+        ),
+        (
+            "The hypervisor took CPU from the SUT for more than 1 % of the time in 1 run, 1.5 % \
+             at most.",
+            |s| {
+                // the second run of an A/A test
+                s.plan.study.method.aa = true;
+                let cell = s.plan.study.aa_cell();
+                let mut other = s.runs[0].clone();
+                (other.cell, other.sequence) = (cell, 0);
+                let Outcome::Measured(run) = &mut other.outcome else { panic!() };
+                run.sut_cpu.cpus[0].steal_ns = 30_000_000;
+                s.runs.push(other);
             },
         ),
         (

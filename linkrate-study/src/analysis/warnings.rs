@@ -127,7 +127,7 @@ pub fn warnings(
     found.extend(counted_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
-    let counted: Vec<_> = runs.all().collect();
+    let counted: Vec<_> = runs.all_with_aa().collect();
     found.extend(hosts::warnings(counted.iter().copied()));
     // the nodes of a fleet may have others
     if stored.plan.study.fleet.is_none() {
@@ -281,9 +281,11 @@ fn background_load(background: Option<f64>) -> Option<String> {
 }
 
 fn steal(runs: &RunsByCell<'_>) -> Option<String> {
-    let shares: Vec<f64> = good(runs)
-        .filter_map(|(_, run)| {
-            run.sut_cpu
+    let shares: Vec<f64> = runs
+        .all_with_aa()
+        .filter_map(|run| {
+            run.measurement()?
+                .sut_cpu
                 .cpus
                 .iter()
                 .filter(|cpu| cpu.interval_ns > 0)

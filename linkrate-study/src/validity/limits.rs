@@ -1,4 +1,4 @@
-//! No run moves more payload than its links and buses can carry.
+//! No run moves more payload than its links and buses can carry, and its tape drives take.
 
 use linkrate_model::knobs::Toe;
 use linkrate_model::measurement::MAX_FLOWS_READ;
@@ -40,8 +40,10 @@ pub struct Over {
     pub direction: Option<FlowDirection>,
     /// Payload per second.
     pub rate: BitRate,
-    /// What the links or buses can carry.
+    /// What the links or buses can carry, or tape drives take.
     pub limit: BitRate,
+    /// Whether that is what tape drives take.
+    pub of_drives: bool,
     /// Payload that the interval has of the time before it, because a lost segment was sent again when it opened, bytes.
     /// Zero unless that explains the excess.
     pub behind_gaps_bytes: u64,
@@ -52,10 +54,15 @@ impl Over {
     pub fn percent(&self) -> f64 {
         self.rate.0 * 100.0 / self.limit.0
     }
+
+    /// What bounds it.
+    pub fn bound_words(&self) -> &'static str {
+        if self.of_drives { "its tape drives take" } else { "its links and buses can carry" }
+    }
 }
 
-/// The share of its limit that a run moved in one direction, or in both together (`None`), in per cent.
-/// `None` where there is no limit.
+/// The share of what its links and buses carry that a run moved in one direction, or in both together (`None`), in per cent.
+/// `None` where there is no such limit, or tape drives take less, which a sink may be ahead of.
 pub fn percent(
     testbed: &TestbedSpec,
     spec: &RunSpec,
@@ -63,7 +70,7 @@ pub fn percent(
     direction: Option<FlowDirection>,
 ) -> Option<f64> {
     let (share, _) = share(testbed, spec, run, direction)?;
-    Some(share.percent())
+    (!share.of_drives).then(|| share.percent())
 }
 
 /// What a run moved beside its limit, and its measurement in seconds.
@@ -90,8 +97,9 @@ fn share(
         }
         None => return None,
     };
-    let over = Over { direction, rate: BitRate(rate), limit: BitRate(limit), behind_gaps_bytes: 0 };
-    Some((over, seconds))
+    let of_drives = limit::of_drives(spec) == Some(limit);
+    let (rate, limit) = (BitRate(rate), BitRate(limit));
+    Some((Over { direction, rate, limit, of_drives, behind_gaps_bytes: 0 }, seconds))
 }
 
 fn is_bidirectional(spec: &RunSpec) -> bool {
@@ -111,7 +119,17 @@ pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option
         let (share, _) = share(testbed, spec, run, direction)?;
         (share.rate.0 > share.limit.0).then_some(share)
     });
-    above.map(|above| (above, on_its_way(spec, run) + moderated(run)))
+    above.map(|above| (above, on_its_way(spec, run) + moderated(run) + ahead(spec, &above)))
+}
+
+/// How far the sink of a backup may be ahead of its tape drives, seconds.
+fn ahead(spec: &RunSpec, over: &Over) -> f64 {
+    match &spec.task {
+        Task::Workload(workload) if over.of_drives => {
+            workload.backup.ahead_s(workload.flows(spec.clients))
+        }
+        _ => 0.0,
+    }
 }
 
 /// How long payload may be on its way when a measurement opens, seconds, beside the moderation of interrupts.
@@ -154,7 +172,7 @@ fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) 
     let moderated = moderated(run);
     WAYS.into_iter().find_map(|direction| {
         let (share, seconds) = share(testbed, spec, run, direction)?;
-        let most = share.limit.0 * (seconds + more + moderated);
+        let most = share.limit.0 * (seconds + more + moderated + ahead(spec, &share));
         let bits = share.rate.0 * seconds;
         let behind_gaps_bytes = gaps(spec, run, direction).max(0) as u64;
         let explained = bits - behind_gaps_bytes as f64 * 8.0 <= most;
@@ -175,8 +193,8 @@ pub(super) fn check(
     run: &Measurement,
 ) -> Result<(), Rejection> {
     let Some(over) = over_by(STOOD_STILL, testbed, spec, run) else { return Ok(()) };
-    let Over { direction, rate, limit, behind_gaps_bytes } = over;
-    let way = way_words(direction);
+    let Over { direction, rate, limit, behind_gaps_bytes, .. } = over;
+    let (way, bound) = (way_words(direction), over.bound_words());
     let cause = match behind_gaps_bytes {
         0 => "something stalled when it began".to_owned(),
         bytes => format!(
@@ -185,7 +203,7 @@ pub(super) fn check(
         ),
     };
     let reason = format!(
-        "{way} was {:.2} % of what its links and buses can carry ({rate} of {limit}), which is \
+        "{way} was {:.2} % of what {bound} ({rate} of {limit}), which is \
          impossible: the interval has payload of the time before it, because {cause}",
         over.percent()
     );

@@ -3,11 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How far the drives catch up after a time without data: their buffer, as time.
-const CREDIT_NS: u64 = 5_000_000;
-
-/// The shortest wait: shorter ones gather, so that a sink sleeps some hundred times a second at most.
-const MIN_NS: u64 = 2_000_000;
+use linkrate_model::backup::{DRIVE_CREDIT_NS, MIN_DRIVE_WAIT_NS};
 
 /// The drives of a sink, which all its flows share.
 #[derive(Debug)]
@@ -27,13 +23,14 @@ impl Drive {
     pub fn take(&self, bytes: u64, now_ns: u64) -> Option<Duration> {
         let took_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second);
         let took_ns = u64::try_from(took_ns).unwrap_or(u64::MAX);
-        let after = |free: u64| free.max(now_ns.saturating_sub(CREDIT_NS)).saturating_add(took_ns);
+        let after =
+            |free: u64| free.max(now_ns.saturating_sub(DRIVE_CREDIT_NS)).saturating_add(took_ns);
         let before = self
             .free_ns
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| Some(after(free)));
         let free_ns = after(before.unwrap_or_else(|free| free));
         let wait_ns = free_ns.saturating_sub(now_ns);
-        (wait_ns >= MIN_NS).then(|| Duration::from_nanos(wait_ns))
+        (wait_ns >= MIN_DRIVE_WAIT_NS).then(|| Duration::from_nanos(wait_ns))
     }
 }
 
@@ -61,7 +58,7 @@ mod tests {
                     now += wait.as_nanos() as u64;
                 }
             }
-            let most = (now - begun + CREDIT_NS + MIN_NS) as f64 * rate as f64 / 1e9;
+            let most = (now - begun + DRIVE_CREDIT_NS + MIN_DRIVE_WAIT_NS) as f64 * rate as f64 / 1e9;
             prop_assert!(taken as f64 <= most + 1.0, "{} {}", taken, most);
         }
     }

@@ -5,7 +5,7 @@ use linkrate_model::{Measurement, TestbedSpec};
 use crate::analysis::limit;
 use crate::store::StoredRun;
 use crate::study::Cell;
-use crate::validity::limits;
+use crate::validity::limits::{self, Over};
 use crate::verdict::FlowDirection;
 use linkrate_stats::interval::of_mean;
 
@@ -45,7 +45,7 @@ pub fn warnings(
         repaired(name, cell, &good().collect::<Vec<_>>()).into_iter().collect();
     if !over.is_empty() {
         found.push(format!(
-            "{name}: runs moved more than their links can carry, which is an error of the instrument: \
+            "{name}: runs moved more than is possible, which is an error of the instrument: \
              {} of the limit.",
             first_of(&over)
         ));
@@ -57,7 +57,7 @@ pub fn warnings(
         let mean = of_mean(&percents, confidence)?;
         let low = mean.low.filter(|low| percents.len() >= MIN_RUNS && *low > 100.0)?;
         Some(format!(
-            "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what its links can carry, which is an \
+            "{name}: {} is {:.3} % ({low:.3} to {:.3}) of what is possible, which is an \
                  error of the instrument.",
             limits::way_words(direction),
             mean.mean,
@@ -80,17 +80,27 @@ fn above(
     testbed: &TestbedSpec,
     runs: &[(u32, &Measurement)],
 ) -> Option<String> {
-    let above = runs.iter().filter_map(|(block, run)| {
-        let (over, seconds) = limits::above(testbed, &cell.spec, run)?;
+    let above: Vec<(u32, Over, f64)> = runs
+        .iter()
+        .filter_map(|(block, run)| {
+            let (over, seconds) = limits::above(testbed, &cell.spec, run)?;
+            Some((*block, over, seconds))
+        })
+        .collect();
+    let cause = match above.first()?.1.of_drives {
+        true => "tape drives take, by payload that their sink had taken and they had not",
+        false => {
+            "links can carry, by payload that had crossed them before the measurement began, and came to TCP behind that"
+        }
+    };
+    let most = above.iter().map(|(_, _, seconds)| *seconds).fold(0.0, f64::max);
+    let above = above.iter().map(|(block, over, _)| {
         let way = limits::way_words(over.direction);
-        Some((format!("{way} in block {} {:.3} %", block + 1, over.percent()), seconds))
+        format!("{way} in block {} {:.3} %", block + 1, over.percent())
     });
-    let (above, seconds): (Vec<String>, Vec<f64>) = above.unzip();
-    let most = seconds.into_iter().reduce(f64::max)?;
     Some(format!(
-        "{name}: figures are above what links can carry, by payload that had crossed them before the measurement began, and \
-         came to TCP behind that: {} of the limit. Up to {:.2} ms of payload may do so.",
-        first_of(&above),
+        "{name}: figures are above what {cause}: {} of the limit. Up to {:.2} ms of payload may do so.",
+        first_of(&above.collect::<Vec<_>>()),
         most * 1e3
     ))
 }

@@ -42,7 +42,7 @@ fn a_run_above_the_limit_is_named_with_its_direction_and_value() {
     let runs = [(99.9, 0.0), (100.7, 0.0), (99.8, 0.0), (99.9, 0.0), (99.9, 0.0)];
     assert_eq!(
         found("transmit", &runs),
-        ["cell: runs moved more than their links can carry, which is an error of the instrument: \
+        ["cell: runs moved more than is possible, which is an error of the instrument: \
           transmit in block 2 100.70 % of the limit."]
     );
     let five = found("transmit", &[(100.7, 0.0); 5]);
@@ -187,4 +187,36 @@ fn more_may_be_on_its_way_where_no_readings_tell() {
         one.contains(CAUSE) && one.ends_with("Up to 1.00 ms of payload may do so.")
     };
     assert_eq!((one(100.049), one(100.06)), (true, false));
+}
+
+#[test]
+fn tape_drives_are_a_limit_that_a_sink_may_be_ahead_of() {
+    let text = "title = \"t\"\n[testbed]\nadapter = \"gigabit\"\n[factors]\nlro = [true]\n[workload]\n\
+                kind = \"backup\"";
+    let study = parse("t", "t", text).unwrap_or_else(|errors| panic!("{errors}"));
+    let drives = 8.0 * 80e6;
+    let found = |percent: f64| {
+        let runs = (0..5).map(|block| {
+            let mut measured = fixture::stream(0.0, 0.5);
+            measured.traffic.receive_bytes = (drives / 8.0 * 0.4 * percent / 100.0) as u64;
+            measured.traffic.receive_seconds = 0.4;
+            fixture::run(block, block, Some(0), measured)
+        });
+        let runs: Vec<StoredRun> = runs.collect();
+        let runs: Vec<&StoredRun> = runs.iter().collect();
+        let cell = &study.cells[0];
+        assert_eq!(
+            crate::analysis::limit::of_cell(&cell.spec, &study.testbed, &runs),
+            Some(drives)
+        );
+        warnings("cell", cell, &study.testbed, &runs, 0.95)
+    };
+    assert_eq!(found(99.9), [""; 0]);
+    let [ahead] = found(101.0).try_into().unwrap();
+    assert!(
+        ahead.contains("above what tape drives take, by payload that their sink had taken"),
+        "{ahead}"
+    );
+    let [error] = found(104.0).try_into().unwrap();
+    assert!(error.contains("runs moved more than is possible"), "{error}");
 }
