@@ -1,12 +1,13 @@
 //! CPU time of a group of CPUs over the measurement of a run, and what they worked for.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::cpus::CpuSet;
 use crate::is_zero;
 
 /// Where idle time comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IdleSource {
     /// `/proc/timer_list`, nanoseconds; readable by root only.

@@ -1,5 +1,6 @@
 //! Latency of transactions, and that of which a part may not be known.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Observations that must lie beyond a percentile, so that it is more than one of the largest values.
@@ -111,13 +112,13 @@ impl Latency {
 }
 
 /// Latency of transactions in nanoseconds, as far as it is known: other programs tell fewer percentiles.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct LatencyFigures {
-    /// Number of transactions.
+    /// Transactions of all runs.
     pub count: Option<u64>,
-    /// Arithmetic mean.
+    /// Mean over all transactions.
     pub mean_ns: Option<f64>,
-    /// Smallest.
+    /// Smallest of all.
     pub min_ns: Option<u64>,
     /// Median.
     pub p50_ns: Option<u64>,
@@ -129,22 +130,23 @@ pub struct LatencyFigures {
     pub p99_9_ns: Option<u64>,
     /// 99.99th percentile.
     pub p99_99_ns: Option<u64>,
-    /// Largest.
+    /// Largest of all.
     pub max_ns: Option<u64>,
-    /// The share of what began, 0 to 1, that took longer than anything that ended. Percentiles in it are absent, and so is
-    /// the mean where the median is.
+    /// The share of what began that took longer than anything that ended; absent where it is nothing. Percentiles in it
+    /// are null, and so is the mean where the median is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1))]
     pub open_share: Option<f64>,
     /// What these percentiles are at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least_ns: Option<u64>,
-    /// Confidence intervals of the percentiles; absent for one run.
+    /// Confidence intervals of the percentiles, by bootstrap over runs; absent for one run and for imported runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals: Option<LatencyIntervals>,
 }
 
 /// Confidence intervals of percentiles over runs: low and high end in nanoseconds. Absent where the percentile is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct LatencyIntervals {
     /// Of the median.
     pub p50_ns: Option<[u64; 2]>,

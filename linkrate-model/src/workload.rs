@@ -1,5 +1,6 @@
 //! What traffic flows: the words of netperf and iperf3 as types.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backup::Backup;
@@ -42,7 +43,7 @@ pub enum Protocol {
 }
 
 /// What makes a request, or a transfer, begin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loop {
     /// The response to an earlier one: a peer that stalls stops the requests, so that few see it.

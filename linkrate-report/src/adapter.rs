@@ -16,7 +16,7 @@ use linkrate_model::model::LinkKind;
 use linkrate_model::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
-use crate::limit::{bold, line_rate};
+use crate::limit::line_rate;
 use crate::number::{self, ABSENT, grouped};
 use crate::terminal::Style;
 use crate::words::count;
@@ -54,7 +54,7 @@ pub fn models(models: &[Model], style: Style) -> String {
 }
 
 fn one_model(model: &Model, style: Style) -> String {
-    let mut text = format!("{}  {}", bold(&model.name, style), model.title);
+    let mut text = format!("{}  {}", style.bold(&model.name), model.title);
     let mut line = |name: &str, value: String| {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
@@ -111,7 +111,7 @@ fn one_port(model: &Model, port: &PortReport, style: Style) -> String {
     };
     let link = if port.link_up { "link up" } else { "link down" };
     let rate = port.link_rate.map_or(String::new(), |rate| format!(", {}", line_rate(rate)));
-    let mut text = format!("{}  {whose}{rate}, {link}", bold(&port.name, style));
+    let mut text = format!("{}  {whose}{rate}, {link}", style.bold(&port.name));
     let mut line = |name: &str, value: &str| {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");

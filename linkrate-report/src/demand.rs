@@ -1,11 +1,12 @@
-//! The parts of service demands, as rows that the terminal and the white paper share.
+//! The parts of service demands, as a table.
 
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::number;
+use crate::table::{NUMBERS, Table, sentences};
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 6] =
+const TITLES: [&str; 6] =
     ["service demand", "application", "driver", "NAPI", "interrupts", "not attributed"];
 
 /// What the table does not say by itself.
@@ -40,8 +41,16 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
     results.cells.iter().filter(|cell| cell.service_demand_parts.is_some())
 }
 
+/// The table; `None` where no cell has parts.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let rows = all(results).filter_map(|cell| Some((cell, fields(cell)?)));
+    let titles = TITLES.map(|title| (title, NUMBERS));
+    let note = sentences(&notes(results));
+    Table::of_cells(["Parts of the service demand", "parts of service demand"], titles, rows, &note)
+}
+
 /// The fields beside the cell's name.
-pub fn fields(cell: &CellResult) -> Option<[String; 6]> {
+fn fields(cell: &CellResult) -> Option<[String; 6]> {
     let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
     let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
     let field = |part: f64| format!("{} %", percent(part));
@@ -86,7 +95,6 @@ mod tests {
 
     use super::*;
     use crate::layout::Style;
-    use crate::paper::tables;
     use crate::terminal;
     use crate::unmeasured::without_runs;
 
@@ -125,7 +133,7 @@ mod tests {
         assert_eq!(notes(&results), [NOTE]);
         let text = terminal::table(&results, Some(120), Style { color: false });
         assert!(text.contains(" 40 %") && text.contains("widens"), "{text}");
-        let table = tables::demand(&results).unwrap();
+        let table = table(&results).unwrap();
         assert_eq!(table.rows[0].fields[3].text, fields[2]);
     }
 

@@ -1,14 +1,15 @@
-//! The directions of bidirectional cells, as rows that the terminal and the white paper share.
+//! The directions of bidirectional cells, as a table.
 
 use linkrate_study::quantity::Measure;
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::verdict::FlowDirection;
 
 use crate::number;
+use crate::table::{NUMBER, Table, sentences};
 use crate::words::marks;
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 3] = ["transmit", "receive", "share of transmit"];
+const TITLES: [&str; 3] = ["transmit", "receive", "share of transmit"];
 
 /// What the table does not say by itself.
 pub const NOTE: &str = "the service demand of a bidirectional cell depends on its measured ratio of transmit to receive";
@@ -26,8 +27,21 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
     results.cells.iter().filter(|cell| !cell.directions.is_empty())
 }
 
+/// The table; `None` without a bidirectional cell.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let rows = all(results).map(|cell| (cell, fields(results, cell)));
+    let titles = TITLES.map(|title| (title, NUMBER));
+    let note = sentences(&notes(results));
+    Table::of_cells(
+        ["Each direction of bidirectional cells", "each direction"],
+        titles,
+        rows,
+        &note,
+    )
+}
+
 /// The fields beside the cell's name.
-pub fn fields(results: &StudyResults, cell: &CellResult) -> [String; 3] {
+fn fields(results: &StudyResults, cell: &CellResult) -> [String; 3] {
     let rate = |direction| cell.directions.iter().find(|way| way.direction == direction);
     let text = |direction| {
         let Some(way) = rate(direction) else { return number::ABSENT.to_owned() };

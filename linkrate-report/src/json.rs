@@ -1,9 +1,10 @@
 //! The one JSON document of `--json`.
 //!
-//! Its shape is the one of [`StudyResults`]; `format` says which version of it. Keys are only ever
+//! Its shape is the one of the type: for results
+//! [`StudyResults`](linkrate_study::results::StudyResults). `format` says which version of it. Keys are only ever
 //! added within a version. A figure that does not exist is `null`.
 
-use linkrate_study::results::StudyResults;
+use serde::Serialize;
 
 /// JSON Schema (2020-12) of [`document`]. It has every key and refuses any other.
 pub const RESULTS_SCHEMA: &str = include_str!("../../docs/src/reference/results.schema.json");
@@ -14,13 +15,12 @@ pub const COMPARISON_SCHEMA: &str = include_str!("../../docs/src/reference/compa
 /// JSON Schema (2020-12) of [`crate::trend::document`].
 pub const TREND_SCHEMA: &str = include_str!("../../docs/src/reference/trend.schema.json");
 
-/// The document, indented, with a newline at its end.
+/// A document, indented, with a newline at its end.
 ///
 /// # Panics
-/// Never: every map in the results has strings for keys, and nothing else can fail in memory.
-pub fn document(results: &StudyResults) -> String {
-    let mut text =
-        serde_json::to_string_pretty(results).expect("results have only string keys in maps");
+/// Never: every map in a document has strings for keys, and nothing else can fail in memory.
+pub fn document(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("only string keys in maps");
     text.push('\n');
     text
 }

@@ -3,6 +3,7 @@
 use comfy_table::{
     CellAlignment, Column, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle,
 };
+use serde::Serialize;
 
 /// Width taken where there is no terminal to ask.
 const PIPE_WIDTH: u16 = 120;
@@ -34,6 +35,12 @@ pub struct Style {
     pub color: bool,
 }
 
+impl Style {
+    pub(crate) fn bold(self, text: &str) -> String {
+        if self.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
 /// The page: its columns, and whether it has colours.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paper {
@@ -58,28 +65,25 @@ impl Paper {
     /// The table as text; with colour, a bold header and marks that stand out. Where words would break, each row
     /// becomes a record.
     pub(crate) fn print(&self, table: &Table) -> String {
-        if least_width(table) > usize::from(self.width) {
-            return records(table);
-        }
-        let text = trimmed(table);
+        let as_records = least_width(table) > usize::from(self.width);
+        let text = if as_records { records(table) } else { trimmed(table) };
         if !self.style.color {
             return text;
         }
-        let mut in_header = true;
+        let mut in_header = !as_records;
         let mut lines = Vec::new();
         for line in text.lines() {
             in_header &= !line.starts_with('─');
             lines.push(if in_header {
-                self.bold(line)
+                self.style.bold(line)
             } else {
-                line.replace('✓', "\u{1b}[32m✓\u{1b}[0m")
+                let marks = [('✓', "32"), ('▲', "32"), ('▼', "1;31")];
+                marks.iter().fold(line.to_owned(), |line, (mark, color)| {
+                    line.replace(*mark, &format!("\u{1b}[{color}m{mark}\u{1b}[0m"))
+                })
             });
         }
         lines.join("\n")
-    }
-
-    pub(crate) fn bold(&self, text: &str) -> String {
-        if self.style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
 
@@ -135,6 +139,42 @@ fn records(table: &Table) -> String {
         }
     }
     text.trim_end().to_owned()
+}
+
+/// A sentence with the word in front of it.
+#[derive(Debug, Serialize)]
+pub struct Note {
+    pub word: &'static str,
+    pub text: String,
+}
+
+/// Sentences, each behind its word.
+pub(crate) fn notes(notes: &[Note], paper: &Paper) -> String {
+    if notes.is_empty() {
+        return String::new();
+    }
+    let mut table = paper.new_table();
+    table.load_style(TableStyle::new());
+    for note in notes {
+        table.add_row([note.word.to_owned(), clean(&note.text)]);
+    }
+    shape(&mut table, 0, false, true);
+    if let Some(column) = table.column_mut(0) {
+        column.set_padding((0, GAP as u16));
+    }
+    let text = trimmed(&table);
+    if !paper.style.color {
+        return text;
+    }
+    let dress = |line: &str| match line.split_once(' ') {
+        Some(("warning", rest)) => format!("\u{1b}[1;33mwarning\u{1b}[0m {rest}"),
+        Some((word @ ("failed" | "incomplete"), rest)) => {
+            format!("\u{1b}[1;31m{word}\u{1b}[0m {rest}")
+        }
+        Some(("result", rest)) => format!("\u{1b}[1mresult {rest}\u{1b}[0m"),
+        _ => line.to_owned(),
+    };
+    text.lines().map(dress).collect::<Vec<_>>().join("\n")
 }
 
 /// Trailing blanks only make a pipe's output hard to compare.

@@ -18,6 +18,7 @@
 //! - [`hdr_log`]: latencies as a log of HdrHistogram
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
+//! - [`table`]: one table for paper and terminal
 //! - [`trend`]: result sets over time
 //! - [`live_view`]: a study while it runs
 //! - [`words`]: effects, reasons and counts in words, shared by terminal and paper
@@ -55,6 +56,7 @@ pub mod predicted;
 pub mod preview;
 pub mod redact;
 pub mod round_trip;
+pub mod table;
 pub mod terminal;
 pub mod trend;
 #[cfg(test)]

@@ -7,14 +7,15 @@ mod aggregate;
 
 pub use aggregate::{AggregateCase, aggregate_document, aggregate_text};
 
-use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, Table};
 use linkrate_model::{BitRate, ByteSize};
 use linkrate_wire::limits::{Cut, Limit, LimitError, Traffic, Transport};
 use linkrate_wire::link::{Framing, Link};
 use serde::Serialize;
 
-use crate::number;
+use crate::layout::{RULED, trimmed};
 use crate::terminal::Style;
+use crate::{json, number};
 
 /// Version of the JSON document.
 pub const LIMIT_FORMAT: u32 = 1;
@@ -75,7 +76,7 @@ pub fn text(cases: &[Case], style: Style) -> String {
         [first, ..] => {
             let title =
                 format!("{}, {}", traffic_name(&first.traffic), link_name(first.link.framing));
-            page(&[bold(&title, style), table(cases)])
+            page(&[style.bold(&title), table(cases)])
         }
     }
 }
@@ -139,7 +140,7 @@ fn account(case: &Case, style: Style) -> String {
         .chain(limit.layers.iter().map(|layer| row(layer.name, layer.bytes, limit.share(layer))))
         .chain([row("all on the line", limit.line_bytes(), 1.0)]);
     let layers = lay_out(&["layer", unit, "share"], rows, 1);
-    page(&[bold(&title, style), figures.join("\n"), layers])
+    page(&[style.bold(&title), figures.join("\n"), layers])
 }
 
 /// The published formula as a table beside what real packets allow.
@@ -156,17 +157,13 @@ pub fn formula_text(formulas: &[Formula], style: Style) -> String {
     let notes = "formula  each message of D bytes is one packet, however large; p pads to cells\n\
                  limit    the same in packets of at most 9180 bytes, the Classical IP MTU";
     let table = lay_out(&["line rate", "message", "formula", "limit"], rows, 0);
-    page(&[bold(title, style), table, notes.to_owned()])
+    page(&[style.bold(title), table, notes.to_owned()])
 }
 
 fn page(sections: &[String]) -> String {
     let mut text = sections.join("\n\n");
     text.push('\n');
     text
-}
-
-pub(crate) fn bold(text: &str, style: Style) -> String {
-    if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
 fn traffic_name(traffic: &Traffic) -> String {
@@ -201,9 +198,8 @@ pub(crate) fn lay_out(
     rows: impl Iterator<Item = Vec<String>>,
     names: usize,
 ) -> String {
-    let rule = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
     let mut table = Table::new();
-    table.load_style(rule);
+    table.load_style(RULED);
     table.set_header(header);
     table.add_rows(rows);
     for index in 0..header.len() {
@@ -216,7 +212,7 @@ pub(crate) fn lay_out(
             }
         }
     }
-    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    trimmed(&table)
 }
 
 /// A line rate with all its digits: `155.52 Mb/s`, `10 Gb/s`.
@@ -337,10 +333,7 @@ pub fn formula_document(formulas: &[Formula]) -> String {
 }
 
 fn to_json<T: Serialize>(limits: Vec<T>) -> String {
-    let document = Document { format: LIMIT_FORMAT, limits };
-    let mut text = serde_json::to_string_pretty(&document).expect("no map without string keys");
-    text.push('\n');
-    text
+    json::document(&Document { format: LIMIT_FORMAT, limits })
 }
 
 fn json_case(case: &Case) -> JsonCase<'_> {

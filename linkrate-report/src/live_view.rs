@@ -31,7 +31,7 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
         size.map_or((WIDTH, usize::MAX), |(width, height)| (width.into(), height.into()));
     let time_left = progress.left.map(left).unwrap_or_default();
     let mut lines = vec![
-        bold(&cut(&progress.title, width), style),
+        style.bold(&cut(&progress.title, width)),
         String::new(),
         format!("{}{time_left}", place(progress)),
         precise(progress),
@@ -190,10 +190,6 @@ pub fn document(progress: &StudyProgress) -> String {
     let mut text = serde_json::to_string(progress).unwrap_or_default();
     text.push('\n');
     text
-}
-
-fn bold(text: &str, style: Style) -> String {
-    if style.color { format!("\u{1b}[1m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
 /// At most so many characters; text with escape sequences was cut before they were added.

@@ -1,28 +1,37 @@
-//! The workloads of a mix, as rows that the terminal and the white paper share.
+//! The workloads of a mix, as a table.
 
 use linkrate_model::latency::Percentile;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::{CellResult, MixFigures, StudyResults};
 
+use crate::table::{NAME, NUMBER, Table, sentences};
 use crate::words::marks;
 use crate::{number, words};
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 8] =
+const TITLES: [&str; 8] =
     ["workload", "share", "throughput", "completed", "loop", "p50", "p99", "p99.9"];
 
 /// What the table does not say by itself.
-pub const NOTE: &str = "CPU time and service demand are of all workloads together; p50, p99 and p99.9 \
+const NOTE: &str = "CPU time and service demand are of all workloads together; p50, p99 and p99.9 \
                         are percentiles of latency, or of the response time of transfers. Loop: in a closed \
                         one a request waits for the answer to the one before, in an open one requests have a rate";
 
 /// Every workload of every cell with a mix.
-pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &MixFigures)> {
+fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &MixFigures)> {
     results.cells.iter().flat_map(|cell| cell.mix.iter().map(move |figures| (cell, figures)))
 }
 
+/// The table; `None` without a mix.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let rows = all(results).map(|(cell, figures)| (cell, fields(results, cell, figures)));
+    let titles = TITLES.map(|title| (title, if title == "workload" { NAME } else { NUMBER }));
+    let note = sentences(&[NOTE]);
+    Table::of_cells(["The workloads of the mix", "workloads of the mix"], titles, rows, &note)
+}
+
 /// The fields beside the cell's name.
-pub fn fields(results: &StudyResults, cell: &CellResult, figures: &MixFigures) -> [String; 8] {
+fn fields(results: &StudyResults, cell: &CellResult, figures: &MixFigures) -> [String; 8] {
     let mark = marks::of_cell(results, cell);
     let with_margin = |quantity: Option<Quantity>| {
         let text = quantity.as_ref().map(number::brief_with_margin);

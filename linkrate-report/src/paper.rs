@@ -14,11 +14,11 @@
 //! - [`mod@line`]: where the time of the lines went
 //! - [`method`]: how it was measured, in prose
 //! - [`testbed`]: the testbed as a picture
-//! - [`payback`]: whether connection offloads to a TCP offload engine pay
 //!
 //! The order of the story is the order of the fields of [`Paper`]: figures and tables are numbered
 //! by it, and both templates follow it.
 
+use linkrate_study::labels;
 use linkrate_study::results::StudyResults;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -27,7 +27,9 @@ use serde::Serialize;
 
 use crate::answer::checks::{self, Check};
 use crate::answer::testbed::Testbed;
-use crate::{ReportError, answer, number, words};
+use crate::table::Table;
+use crate::words::payback;
+use crate::{ReportError, answer, demand, directions, mix, number, predicted, round_trip, words};
 
 pub mod advice;
 pub mod cell_figures;
@@ -39,7 +41,6 @@ pub mod fleet;
 pub mod imported;
 pub mod line;
 pub mod method;
-pub mod payback;
 pub mod steps;
 pub mod tables;
 pub mod testbed;
@@ -47,7 +48,6 @@ pub mod testbed;
 use advice::Advice;
 use evidence::Evidence;
 use figure::Figure;
-use tables::Table;
 
 /// A run without figures.
 #[derive(Debug, Serialize)]
@@ -56,6 +56,15 @@ pub struct Failure {
     pub block: u32,
     pub cell: String,
     pub reason: String,
+}
+
+/// Whether connection offloads to a TCP offload engine pay.
+#[derive(Debug, Serialize)]
+pub struct Worth {
+    /// The conclusion, and what is behind it.
+    pub said: Vec<String>,
+    /// After how many bytes connection offloads have paid, and what they cost.
+    pub tables: Vec<Numbered>,
 }
 
 /// A table with its number; 0 until it has its place.
@@ -92,7 +101,7 @@ pub struct Paper<'a> {
     /// The pairs of a fleet.
     pub fleet: Option<fleet::Section>,
     /// Whether connection offloads to a TCP offload engine pay.
-    pub worth: Option<payback::Section>,
+    pub worth: Option<Worth>,
     /// Where a larger window stops to help.
     pub window: Option<Numbered>,
     /// Rates over time, with the events.
@@ -170,7 +179,14 @@ impl<'a> Paper<'a> {
             agreement: agreement.into_iter().next().map_or_else(String::new, |check| check.text),
             published_figure,
             fleet,
-            worth: payback::section(results),
+            worth: results.payback.as_ref().map(|of| Worth {
+                said: payback::sentences(of),
+                tables: payback::tables(of, |at| words::capitalised(&labels::cell(at)))
+                    .into_iter()
+                    .flatten()
+                    .map(numbered)
+                    .collect(),
+            }),
             window: tables::windows(results).map(numbered),
             failure_figures: failure::figures(results)?,
             failure: failure::tables(results).into_iter().map(numbered).collect(),
@@ -182,10 +198,10 @@ impl<'a> Paper<'a> {
             cells: tables::cells(results)
                 .into_iter()
                 .chain(imported::table(results))
-                .chain(tables::demand(results))
-                .chain(tables::round_trip(results))
-                .chain(tables::mix(results))
-                .chain(tables::ways(results))
+                .chain(demand::table(results))
+                .chain(round_trip::table(results))
+                .chain(mix::table(results))
+                .chain(directions::table(results))
                 .map(numbered)
                 .collect(),
             effects: tables::effects(results).map(numbered),
@@ -194,7 +210,7 @@ impl<'a> Paper<'a> {
             attribution: tables::attribution(results).into_iter().map(numbered).collect(),
             limits: tables::limits(results).map(numbered),
             common,
-            evidence: tables::predicted(results)
+            evidence: predicted::table(results)
                 .into_iter()
                 .chain(line_table.filter(|_| line_figures.is_empty()))
                 .chain(proofs)

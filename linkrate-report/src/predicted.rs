@@ -1,4 +1,4 @@
-//! The shares that balancing gives the ports of an aggregate, beside the measured ones, as text.
+//! The shares that balancing gives the ports of an aggregate, beside the measured ones, as a table.
 
 use linkrate_study::labels;
 use linkrate_study::quantity::Quantity;
@@ -8,9 +8,16 @@ use linkrate_study::results::{
 use linkrate_study::verdict::FlowDirection;
 
 use crate::number::{self, ABSENT};
+use crate::table::{Kind, NUMBERS, STEP, STEPS, Table, WHOLE, sentences};
 
 /// What the columns of a prediction are called, after the cell.
-pub const TITLES: [&str; 5] = ["chosen", "flows", "predicted", "measured", "limit"];
+const TITLES: [(&str, Kind); 5] = [
+    ("chosen", STEP),
+    ("flows", NUMBERS),
+    ("predicted", STEPS),
+    ("measured", NUMBERS),
+    ("limit", WHOLE),
+];
 
 /// What a reader must know of them.
 pub const NOTE: &str = "from the fullest to the emptiest: flows and shares that the hash predicts, \
@@ -22,8 +29,17 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &Predic
     results.cells.iter().flat_map(|cell| cell.predicted.iter().map(move |one| (cell, one)))
 }
 
+/// The table; `None` without an aggregate.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let rows = all(results).map(|(cell, one)| (cell, fields(one)));
+    let reasons = reasons(results);
+    let notes: Vec<&str> = [NOTE].into_iter().chain(reasons.iter().map(String::as_str)).collect();
+    let note = sentences(&notes);
+    Table::of_cells(["Ports of the aggregate", "ports of the aggregate"], TITLES, rows, &note)
+}
+
 /// The fields of one prediction, as [`TITLES`] names them.
-pub fn fields(predicted: &Predicted) -> [String; 5] {
+fn fields(predicted: &Predicted) -> [String; 5] {
     let who = match predicted.direction {
         FlowDirection::Transmit => "transmit",
         FlowDirection::Receive => "receive",

@@ -1,13 +1,14 @@
-//! The parts of the latency of transactions, as rows that the terminal and the white paper share.
+//! The parts of the latency of transactions, as a table.
 
 use linkrate_study::results::figures::RoundTripParts;
 use linkrate_study::results::{CellResult, StudyResults};
 use linkrate_study::verdict::UNEXPLAINED_PERCENT;
 
 use crate::number;
+use crate::table::{NUMBER, Table, sentences};
 
 /// The titles beside the cell's.
-pub const TITLES: [&str; 7] = ["mean", "interrupts", "device", "wire", "SUT", "clients", "rest"];
+const TITLES: [&str; 7] = ["mean", "interrupts", "device", "wire", "SUT", "clients", "rest"];
 
 /// What the table does not say by itself.
 pub fn note() -> String {
@@ -23,8 +24,15 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = (&CellResult, &RoundT
     results.cells.iter().filter_map(|cell| Some((cell, cell.round_trip.as_ref()?)))
 }
 
+/// The table; `None` without transactions.
+pub fn table(results: &StudyResults) -> Option<Table> {
+    let rows = all(results).map(|(cell, parts)| (cell, fields(parts)));
+    let titles = TITLES.map(|title| (title, NUMBER));
+    Table::of_cells(["Parts of the latency", "latency"], titles, rows, &sentences(&[&note()]))
+}
+
 /// The fields beside the cell's name.
-pub fn fields(parts: &RoundTripParts) -> [String; 7] {
+fn fields(parts: &RoundTripParts) -> [String; 7] {
     let time = |us: Option<f64>| match us {
         Some(us) => number::duration(us * 1000.0),
         None => "not measured".to_owned(),
@@ -48,7 +56,6 @@ pub fn fields(parts: &RoundTripParts) -> [String; 7] {
 mod tests {
     use super::*;
     use crate::layout::Style;
-    use crate::paper::tables;
     use crate::terminal;
     use crate::unmeasured::without_runs;
 
@@ -58,7 +65,7 @@ mod tests {
                     connections = [1, 8]\n";
         let mut results = without_runs(text);
         results.cells.truncate(1);
-        assert_eq!(tables::round_trip(&results), None);
+        assert_eq!(table(&results), None);
         results.cells[0].round_trip = Some(RoundTripParts {
             latency_us: 500.25,
             moderation_us: Some(431.0),
@@ -75,7 +82,7 @@ mod tests {
         assert_eq!(fields(&parts), expected);
         let text = terminal::table(&results, Some(130), Style { color: false });
         assert!(text.contains("interrupts") && text.contains("−6.95 µs"), "{text}");
-        let table = tables::round_trip(&results).unwrap();
+        let table = table(&results).unwrap();
         assert_eq!(table.rows[0].fields[2].text, "431 µs");
     }
 }

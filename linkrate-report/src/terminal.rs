@@ -8,12 +8,14 @@ use comfy_table::{LineStyle, TableStyle};
 use linkrate_model::latency::Percentile;
 use linkrate_study::analysis::warnings::EVERY_RUN_FAILED;
 use linkrate_study::labels;
+use linkrate_study::levels::Levels;
 use linkrate_study::quantity::{Measure, Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::answer::testbed::Testbed;
-use crate::layout::{GAP, Paper, RULED, clean, filled, shape, trimmed};
-use crate::{demand, directions, mix, number, predicted, round_trip, words};
+use crate::layout::{self, GAP, Note, Paper, RULED, clean, filled, shape, trimmed};
+use crate::table::{NAME, NUMBER, REASON, Table, TableRow, WHOLE, headed};
+use crate::{demand, directions, mix, number, predicted, round_trip, table, words};
 
 mod answer;
 mod attribution;
@@ -66,10 +68,11 @@ pub fn details(
 ) -> String {
     let page = Page { results, paper: Paper::new(width, style) };
     let has = |part| parts.contains(&part);
+    let text = |table: &Table| table.text(&page.paper);
     let (transactional, streams): (Vec<&CellResult>, Vec<&CellResult>) =
         results.cells.iter().partition(|cell| cell.is_transactional());
     let lines = |text: &str| filled(&clean(text), usize::from(page.paper.width));
-    let title = lines(&results.title).iter().map(|line| page.paper.bold(line)).collect::<Vec<_>>();
+    let title = lines(&results.title).iter().map(|line| style.bold(line)).collect::<Vec<_>>();
     let testbed = match results.imported.is_empty() {
         true => lines(&Testbed::of(results).line()),
         false => Vec::new(),
@@ -83,24 +86,26 @@ pub fn details(
             sections.push(page.cells(&transactional, true));
         }
         sections.extend(page.fleet());
-        sections.extend(page.mix());
-        sections.extend(page.ways());
+        sections.extend(mix::table(results).map(|table| text(&table.named_once())));
+        sections.extend(directions::table(results).as_ref().map(text));
         sections.extend(page.failure());
-        sections.extend(page.predicted());
+        sections.extend(predicted::table(results).map(|table| text(&table.named_once())));
     }
     if has(Detail::Parts) {
-        sections.extend(page.demand());
-        sections.extend(page.round_trip());
+        sections.extend(demand::table(results).as_ref().map(text));
+        sections.extend(round_trip::table(results).as_ref().map(text));
         sections.extend(page.attribution());
     }
     if has(Detail::Effects) {
         if !results.effects.is_empty() {
             sections.push(page.effects());
         }
-        sections.extend(page.worth());
+        let worth = results.payback.iter();
+        let worth = worth.flat_map(|of| words::payback::tables(of, Levels::to_string)).flatten();
+        sections.extend(worth.map(|table| text(&table)));
     }
-    if has(Detail::Published) && !results.published.is_empty() {
-        sections.push(page.published());
+    if has(Detail::Published) {
+        sections.extend(page.published());
     }
     if has(Detail::Warnings) {
         sections.push(page.notes());
@@ -224,24 +229,19 @@ impl Page<'_> {
     }
 
     fn effect_rows(&self, effects: &[&Effect]) -> String {
-        let mut table = self.paper.new_table();
-        table.set_header(["effect", "change", "interval", "significant"]);
+        let mut rows: Vec<TableRow> = Vec::new();
         let mut longest = 0;
+        let absent = |ends: Option<String>| ends.unwrap_or_else(|| number::ABSENT.to_owned());
         for measure in words::measures(effects.iter().copied()) {
-            table.add_row([measure.word()]);
+            rows.push(TableRow::group(measure.word().to_owned()));
             for effect in effects.iter().filter(|effect| effect.measure == measure) {
                 let change = number::change(&effect.ratio);
                 let reason = words::not_claimed(effect, self.results.minimum_effect);
                 let mark = words::marks::of_effect(self.results, effect);
                 let claimed = format!("{}{mark}", reason.unwrap_or_else(|| "✓".to_owned()));
-                let step = format!("  {}", clean(&words::step_at(effect)));
+                let step = format!("  {}", words::step_at(effect));
                 longest = longest.max(step.chars().count());
-                table.add_row([
-                    step,
-                    change.mean,
-                    change.ends.unwrap_or_else(|| number::ABSENT.to_owned()),
-                    claimed,
-                ]);
+                rows.push(TableRow::of([step, change.mean, absent(change.ends), claimed]));
                 // the report has the second one of all effects
                 let without_driver = demand::without_driver(effect).filter(|_| effect.significant);
                 let equal_mix = directions::at_equal_mix(effect);
@@ -249,193 +249,107 @@ impl Page<'_> {
                     [("at equal mix", equal_mix), (demand::EFFECT, without_driver)]
                 {
                     let Some((mean, ends)) = change else { continue };
-                    table.add_row([
-                        format!("    {title}"),
-                        mean,
-                        ends.unwrap_or_else(|| number::ABSENT.to_owned()),
-                    ]);
+                    rows.push(TableRow::of([format!("    {title}"), mean, absent(ends)]));
                 }
             }
         }
         // a wrapped name loses its indent, so it is the reasons that wrap
-        shape(&mut table, 0, false, longest <= usize::from(self.paper.width) / 2);
-        shape(&mut table, 1, true, true);
-        shape(&mut table, 2, true, true);
-        self.paper.print(&table)
-    }
-
-    /// How balancing spreads the flows of each cell over the ports of an aggregate.
-    fn predicted(&self) -> Option<String> {
-        let mut table = self.paper.new_table();
-        let titles = ["ports of the aggregate"].into_iter().chain(predicted::TITLES);
-        table.set_header(titles);
-        let mut last = None;
-        for (cell, one) in predicted::all(self.results) {
-            let name = clean(&labels::cell(&cell.levels));
-            // a cell in both directions is named once
-            let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
-            last = Some(name);
-            table.add_row([shown].into_iter().chain(predicted::fields(one)));
-        }
-        for column in 0..=predicted::TITLES.len() {
-            shape(&mut table, column, (2..5).contains(&column), column > 4);
-        }
-        (!table.is_empty()).then(|| self.paper.print(&table))
-    }
-
-    /// Each workload of a mix.
-    fn mix(&self) -> Option<String> {
-        let mut table = self.paper.new_table();
-        table.set_header(["workloads of the mix"].into_iter().chain(mix::TITLES));
-        let mut last = None;
-        for (cell, figures) in mix::all(self.results) {
-            let name = clean(&labels::cell(&cell.levels));
-            // a cell is named once
-            let shown = if last.as_ref() == Some(&name) { String::new() } else { name.clone() };
-            last = Some(name);
-            let fields = mix::fields(self.results, cell, figures).map(|field| clean(&field));
-            table.add_row([shown].into_iter().chain(fields));
-        }
-        for column in 0..=mix::TITLES.len() {
-            shape(&mut table, column, column > 1, column > 1);
-        }
-        (!table.is_empty()).then(|| self.paper.print(&table))
-    }
-
-    /// The parts of service demands.
-    fn demand(&self) -> Option<String> {
-        let mut table = self.paper.new_table();
-        table.set_header(["parts of service demand"].into_iter().chain(demand::TITLES));
-        for cell in demand::all(self.results) {
-            let name = clean(&labels::cell(&cell.levels));
-            table.add_row([name].into_iter().chain(demand::fields(cell).into_iter().flatten()));
-        }
-        for column in 0..=demand::TITLES.len() {
-            shape(&mut table, column, column > 0, false);
-        }
-        (!table.is_empty()).then(|| self.paper.print(&table))
-    }
-
-    /// The parts of the latency of transactions.
-    fn round_trip(&self) -> Option<String> {
-        let mut table = self.paper.new_table();
-        table.set_header(["latency"].into_iter().chain(round_trip::TITLES));
-        for (cell, parts) in round_trip::all(self.results) {
-            let name = clean(&labels::cell(&cell.levels));
-            table.add_row([name].into_iter().chain(round_trip::fields(parts)));
-        }
-        for column in 0..=round_trip::TITLES.len() {
-            shape(&mut table, column, column > 0, column > 0);
-        }
-        (!table.is_empty()).then(|| self.paper.print(&table))
-    }
-
-    /// The directions of bidirectional cells.
-    fn ways(&self) -> Option<String> {
-        let mut table = self.paper.new_table();
-        table.set_header(["each direction"].into_iter().chain(directions::TITLES));
-        for cell in directions::all(self.results) {
-            let name = clean(&labels::cell(&cell.levels));
-            table.add_row([name].into_iter().chain(directions::fields(self.results, cell)));
-        }
-        for column in 0..=directions::TITLES.len() {
-            shape(&mut table, column, column > 0, column > 0);
-        }
-        (!table.is_empty()).then(|| self.paper.print(&table))
+        let name = if longest <= usize::from(self.paper.width) / 2 { WHOLE } else { NAME };
+        let columns =
+            [("effect", name), ("change", NUMBER), ("interval", NUMBER), ("significant", REASON)];
+        let table = Table::of("", table::columns(&columns), rows, "");
+        table.map_or_else(String::new, |table| table.text(&self.paper))
     }
 
     /// Published figures beside the measured ones, under the name of their measure.
-    fn published(&self) -> String {
-        let mut table = self.paper.new_table();
-        table.set_header(["published vs measured", "published", "measured", "interval"]);
+    fn published(&self) -> Option<String> {
+        let mut rows: Vec<TableRow> = Vec::new();
         let mut measure = None;
         for published in &self.results.published {
             if measure != Some(published.measure) {
                 measure = Some(published.measure);
-                table.add_row([published.measure.word()]);
+                rows.push(TableRow::group(published.measure.word().to_owned()));
             }
             let marks = words::marks::of(self.results, published);
-            let name = format!("  {}{marks}", clean(&words::published_at(published)));
-            table.add_row([name].into_iter().chain(words::beside(published)));
-            if let Some(shares) = predicted::of_limits(published) {
-                table.add_row(["    of its limit".to_owned()].into_iter().chain(shares));
-            }
+            let name = format!("  {}{marks}", words::published_at(published));
+            rows.push(TableRow::of([name].into_iter().chain(words::beside(published))));
+            let shares = predicted::of_limits(published);
+            let name = "    of its limit".to_owned();
+            rows.extend(shares.map(|shares| TableRow::of([name].into_iter().chain(shares))));
         }
-        shape(&mut table, 0, false, false);
-        for column in 1..4 {
-            shape(&mut table, column, true, true);
-        }
-        self.paper.print(&table)
+        let titles = ["published", "measured", "interval"].map(|title| (title, NUMBER));
+        let columns = headed(["", "published vs measured"], titles);
+        Table::of("", columns, rows, "").map(|table| table.text(&self.paper))
     }
 
     /// Notes, each after the word that names its kind.
     fn notes(&self) -> String {
         let results = self.results;
-        let mut table = self.paper.new_table();
-        table.load_style(TableStyle::new());
+        let mut notes: Vec<Note> = Vec::new();
+        let mut note = |word, text| notes.push(Note { word, text });
         for text in failed_runs(results) {
-            table.add_row(["failed".to_owned(), text]);
+            note("failed", text);
         }
         // the lines above have the reasons
         let says_why = |warning: &&str| !warning.starts_with(EVERY_RUN_FAILED);
         for warning in words::warnings(results).into_iter().filter(says_why) {
-            table.add_row(["warning".to_owned(), clean(warning)]);
+            note("warning", warning.to_owned());
         }
         if words::has_intervals(results) {
             let confidence = number::percent(results.confidence);
-            table.add_row([
-                "±".to_owned(),
+            note(
+                "±",
                 format!(
                     "half-width of the {confidence} confidence interval; pp: percentage points"
                 ),
-            ]);
+            );
         }
         if results.cells.iter().any(CellResult::has_shared_cpus) {
             let text = "the system under test and its clients together, which share their CPUs";
-            table.add_row(["†".to_owned(), text.to_owned()]);
+            note("†", text.to_owned());
         }
         if let Some(runs) = same_runs(results) {
-            table.add_row(["runs".to_owned(), format!("{runs} of each cell")]);
+            note("runs", format!("{runs} of each cell"));
         }
         for (mark, meaning) in words::marks::meanings(results) {
-            table.add_row([mark.to_owned(), meaning]);
+            note(mark, meaning);
         }
         if !results.published.is_empty() {
-            table.add_row(["paper".to_owned(), words::OF_ANOTHER_MACHINE.to_owned()]);
+            note("paper", words::OF_ANOTHER_MACHINE.to_owned());
         }
-        for note in demand::notes(results) {
-            table.add_row(["parts".to_owned(), note.to_owned()]);
+        for text in demand::notes(results) {
+            note("parts", text.to_owned());
         }
         if round_trip::all(results).next().is_some() {
-            table.add_row(["parts".to_owned(), round_trip::note()]);
+            note("parts", round_trip::note());
         }
-        for note in directions::notes(results) {
-            table.add_row(["mix".to_owned(), note.to_owned()]);
+        for text in directions::notes(results) {
+            note("mix", text.to_owned());
         }
         if predicted::all(results).next().is_some() {
-            table.add_row(["ports".to_owned(), predicted::NOTE.to_owned()]);
+            note("ports", predicted::NOTE.to_owned());
         }
         for reason in predicted::reasons(results) {
-            table.add_row(["ports".to_owned(), reason]);
+            note("ports", reason);
         }
         if results.cells.iter().any(|cell| cell.attribution.is_some()) {
             let text = "shares of the SUT's CPUs in per cent, by samples";
-            table.add_row(["profile".to_owned(), text.to_owned()]);
+            note("profile", text.to_owned());
         }
         let failures = words::failure::cells(results);
         if !failures.is_empty() {
-            table.add_row(["failure".to_owned(), clean(&words::failure::note(&failures))]);
+            note("failure", words::failure::note(&failures));
         }
         for sentence in results.payback.iter().flat_map(words::payback::sentences) {
-            table.add_row(["worth".to_owned(), clean(&sentence)]);
+            note("worth", sentence);
         }
         if let Some(background) = &results.background_cpu {
             let figure = number::with_margin(background);
             let text = format!("{figure} of the SUT's CPUs without load");
-            table.add_row(["idle".to_owned(), text]);
+            note("idle", text);
         }
         if let Some(found) = words::aa(results) {
-            table.add_row(["A/A".to_owned(), clean(&found)]);
+            note("A/A", found);
         }
         if !results.stopped.is_empty() {
             let word = match (results.imported.is_empty(), results.complete) {
@@ -443,38 +357,20 @@ impl Page<'_> {
                 (true, true) => "stopped",
                 (true, false) => "incomplete",
             };
-            table.add_row([word.to_owned(), clean(&results.stopped)]);
+            note(word, results.stopped.clone());
         }
         for (file, runs) in words::imported_files(results) {
-            table.add_row(["file".to_owned(), clean(&format!("{file}: {runs}"))]);
+            note("file", format!("{file}: {runs}"));
         }
         if !results.directory.is_empty() {
-            table.add_row(["results".to_owned(), clean(&results.directory)]);
+            note("results", results.directory.clone());
         }
         let left_out = results.left_out();
         if left_out > 0 {
             let why = "good runs of blocks in which something from outside spoiled another run";
-            table.add_row(["left out".to_owned(), format!("{left_out} {why}")]);
+            note("left out", format!("{left_out} {why}"));
         }
-        if table.is_empty() {
-            return String::new();
-        }
-        shape(&mut table, 0, false, true);
-        if let Some(column) = table.column_mut(0) {
-            column.set_padding((0, GAP as u16));
-        }
-        let text = trimmed(&table);
-        if !self.paper.style.color {
-            return text;
-        }
-        let dress = |line: &str| match line.split_once(' ') {
-            Some(("warning", rest)) => format!("\u{1b}[1;33mwarning\u{1b}[0m {rest}"),
-            Some((word @ ("failed" | "incomplete"), rest)) => {
-                format!("\u{1b}[1;31m{word}\u{1b}[0m {rest}")
-            }
-            _ => line.to_owned(),
-        };
-        text.lines().map(dress).collect::<Vec<_>>().join("\n")
+        layout::notes(&notes, &self.paper)
     }
 }
 

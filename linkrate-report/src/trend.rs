@@ -9,26 +9,21 @@
 
 use linkrate_study::trend::StudyTrend;
 
-use crate::ReportError;
-use crate::comparison::notes;
-use crate::layout::{Paper, Style, clean, shape};
+use crate::layout::{Paper, Style, clean, notes};
 use crate::paper::render;
+use crate::table::{Group, NAME, NUMBER, SAY, Table, TableRow, WHOLE, columns};
+use crate::{ReportError, json};
 
 mod view;
 
-use view::{Charts, Group, View};
+use view::{Charts, Line, View};
 
 const MARKDOWN: &str = include_str!("../templates/trend.md");
 const PAGE: &str = include_str!("../templates/trend.html");
 
-/// The document, indented, with a newline at its end. Keys are only ever added within a format.
-///
-/// # Panics
-/// Never: every map in a trend has strings for keys, and nothing else can fail in memory.
+/// The document. Keys are only ever added within a format.
 pub fn document(trend: &StudyTrend) -> String {
-    let mut text = serde_json::to_string_pretty(trend).expect("trends have only string keys");
-    text.push('\n');
-    text
+    json::document(trend)
 }
 
 /// The trend as Markdown that GitHub shows as tables. The same sets give the same bytes.
@@ -45,19 +40,19 @@ pub fn page(trend: &StudyTrend) -> Result<String, ReportError> {
 pub fn table(trend: &StudyTrend, width: Option<u16>, style: Style) -> String {
     let view = View::new(trend);
     let paper = Paper::new(width, style);
-    let mut sections = vec![paper.bold(&clean(&view.title))];
+    let mut sections = vec![style.bold(&clean(&view.title))];
     sections.push(groups("cell", &view.cells, &paper));
     if !view.effects.is_empty() {
         sections.push(groups("effect", &view.effects, &paper));
     }
     if !view.conditions.is_empty() {
-        let mut table = paper.new_table();
-        table.set_header(["conditions that changed", "condition", "before", "since"]);
-        for one in &view.conditions {
-            table.add_row([&one.set, &one.name, &one.before, &one.after].map(|text| clean(text)));
-        }
-        shape(&mut table, 0, false, true);
-        sections.push(paper.print(&table));
+        let mut table = Table::new("");
+        let all = || view.conditions.iter();
+        table.push("conditions that changed", WHOLE, all().map(|one| one.set.as_str()));
+        table.push("condition", NAME, all().map(|one| one.name.as_str()));
+        table.push("before", NAME, all().map(|one| one.before.as_str()));
+        table.push("since", NAME, all().map(|one| one.after.as_str()));
+        sections.push(table.text(&paper));
     }
     sections.push(notes(&view.notes, &paper));
     let mut text = sections.join("\n\n");
@@ -66,28 +61,15 @@ pub fn table(trend: &StudyTrend, width: Option<u16>, style: Style) -> String {
 }
 
 /// One table of all groups, each under the name of its measure.
-fn groups(first: &str, groups: &[Group], paper: &Paper) -> String {
-    let mut table = paper.new_table();
-    table.set_header([first, "history", "newest", "change points"]);
-    for group in groups {
-        table.add_row([group.title.clone()]);
-        for line in &group.lines {
-            let name = format!("  {}", clean(&line.name));
-            let changes: Vec<String> =
-                line.changes.iter().map(|change| clean(&change.text)).collect();
-            let changes = match changes.is_empty() {
-                true => "none shown".to_owned(),
-                false => changes.join("; "),
-            };
-            table.add_row([name, line.history.clone(), line.newest.clone(), changes]);
-        }
-    }
-    shape(&mut table, 0, false, true);
-    shape(&mut table, 1, false, true);
-    shape(&mut table, 2, true, true);
-    let text = paper.print(&table);
-    if !paper.style.color {
-        return text;
-    }
-    text.replace('▼', "\u{1b}[1;31m▼\u{1b}[0m").replace('▲', "\u{1b}[32m▲\u{1b}[0m")
+fn groups(first: &str, groups: &[Group<Line>], paper: &Paper) -> String {
+    let row = |line: &Line| {
+        let changes: Vec<&str> = line.changes.iter().map(|change| change.text.as_str()).collect();
+        let changes = if changes.is_empty() { "none shown".to_owned() } else { changes.join("; ") };
+        let name = format!("  {}", line.name);
+        TableRow::of([name, line.history.clone(), line.newest.clone(), changes])
+    };
+    let rows = Group::rows(groups, row);
+    let columns =
+        columns(&[(first, WHOLE), ("history", WHOLE), ("newest", NUMBER), ("change points", SAY)]);
+    Table::of("", columns, rows, "").map_or_else(String::new, |table| table.text(paper))
 }

@@ -1,5 +1,6 @@
 //! The confidence interval of a mean over runs.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::sample::Sample;
@@ -11,11 +12,11 @@ use crate::trend::median;
 pub const MIN_TO_CLAIM: u32 = 5;
 
 /// A mean with its confidence interval. With a single run there is no interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Interval {
     /// The estimate.
     pub mean: f64,
-    /// Lower end; absent when the runs do not allow one.
+    /// Lower end.
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,

@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::interval_confidence;
@@ -41,10 +42,12 @@ pub struct Criteria {
     pub session_scatter: Option<f64>,
 }
 
-/// The document.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The document that compare prints with --json. A figure that does not exist is null, never zero. Later versions of a format
+/// only add keys.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StudyComparison {
-    /// [`COMPARISON_FORMAT`].
+    /// Version of this document.
+    #[schemars(extend("const" = COMPARISON_FORMAT))]
     pub format: u32,
     /// Name of the baseline's study.
     pub study: String,
@@ -56,30 +59,32 @@ pub struct StudyComparison {
     pub candidate: SetSummary,
     /// Further sets of the side of the baseline, and of that of the candidate.
     pub further: [Vec<SetSummary>; 2],
-    /// Standard deviation between sessions that is in the intervals of service demands, as a fraction; `None` with several
-    /// sets on each side, which show it.
+    /// Standard deviation between sessions that is in the intervals of service demands, as a fraction; null with
+    /// several sets on each side.
+    #[schemars(range(min = 0))]
     pub session_scatter: Option<f64>,
-    /// Confidence level of every interval, for example 0.95.
+    /// Confidence level of every interval.
+    #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
     /// Smallest difference that is better or worse, as a fraction.
+    #[schemars(range(min = 0))]
     pub minimum_effect: f64,
     /// Conditions that differ between the sets and were allowed to.
     pub differences: Vec<Difference>,
-    /// All cells together, a row for each measure; empty where one cell alone has it. Cells that something other than the
-    /// adapter limited in the baseline are left out, unless that is so of all.
+    /// All cells together, a row for each measure; empty in a study of one cell.
     pub overall: Vec<MeasureRow>,
     /// Each cell by itself, in the order of the baseline.
     pub cells: Vec<CellComparison>,
-    /// The rate of each pair of a fleet; empty in studies of one pair.
+    /// The rate of each pair of a fleet that has a figure in either set; absent in studies of one pair.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairs: Vec<PairComparison>,
     /// How the effects differ.
     pub effects: Vec<EffectRow>,
-    /// Rows of `overall`, `cells` and `pairs` that are worse, or have lost their figure.
+    /// Rows that are worse, or have lost their figure.
     pub regressions: u32,
-    /// Rows of `overall`, `cells` and `pairs` that are better.
+    /// Rows that are better.
     pub improvements: u32,
-    /// Things a reader must know, as full sentences.
+    /// Warnings, as full sentences.
     pub warnings: Vec<String>,
 }
 
@@ -102,19 +107,19 @@ impl StudyComparison {
 }
 
 /// One of the two sets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct SetSummary {
-    /// What it is called, wherever it lies: `tso-20261121-1512`.
+    /// Name of the results, independent of their place.
     pub results: String,
-    /// When it began, milliseconds since 1970-01-01 UTC.
+    /// Start of the study, milliseconds since 1970-01-01 UTC.
     pub started_unix_ms: u64,
-    /// The linkrate that began it.
+    /// Version of linkrate that began the study.
     pub linkrate_version: String,
     /// Blocks of which every run is stored.
     pub blocks: u32,
     /// Runs that failed.
     pub failed: u32,
-    /// Whether it ran to its stop rule.
+    /// Whether the stop rule ended the study.
     pub complete: bool,
     /// Facts about its testbed.
     pub facts: BTreeMap<String, String>,
@@ -124,7 +129,7 @@ pub struct SetSummary {
 }
 
 /// The figure of one cell in one set.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct SetFigure {
     /// Mean over the runs, with its interval.
     #[serde(flatten)]
@@ -134,14 +139,13 @@ pub struct SetFigure {
 }
 
 /// One measure of one cell, or of all of them.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct MeasureRow {
-    /// What is compared.
+    /// The measure.
     pub measure: Measure,
     /// Unit of both figures.
     pub unit: Unit,
-    /// The baseline's figure; absent without a good run, and for all cells together, whose mean
-    /// over different rates would say nothing.
+    /// The baseline's figure; null without a good run, and for all cells together.
     pub baseline: Option<SetFigure>,
     /// The candidate's.
     pub candidate: Option<SetFigure>,
@@ -150,12 +154,12 @@ pub struct MeasureRow {
     /// Those of the ratio, adjusted for the number of rows; absent if the row is not judged.
     #[serde(flatten)]
     pub probabilities: Probabilities,
-    /// The verdict.
+    /// The verdict. worse and lost are regressions.
     pub verdict: Finding,
 }
 
 /// One cell.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct CellComparison {
     /// Its levels.
     pub levels: Levels,
@@ -163,19 +167,19 @@ pub struct CellComparison {
     pub baseline_failed: u32,
     /// Runs of the candidate that failed.
     pub candidate_failed: u32,
-    /// Whether something other than the adapter limited it in the baseline. Beside cells that the adapter limited, `overall`
-    /// leaves it out.
+    /// Whether something other than the adapter limited the cell in the baseline. Beside cells that the adapter
+    /// limited, overall leaves it out.
     pub host_limited: bool,
-    /// Its measures; those that neither set has are left out.
+    /// Its measures; measures that neither set has are left out.
     pub rows: Vec<MeasureRow>,
 }
 
 /// One cell between two nodes of a fleet.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct PairComparison {
-    /// Name of the sender, or of all others.
+    /// Name of the sender, or `all others`.
     pub sender: String,
-    /// Name of the receiver, or of all others.
+    /// Name of the receiver, or `all others`.
     pub receiver: String,
     /// The levels of the cell.
     pub levels: Levels,
@@ -184,7 +188,7 @@ pub struct PairComparison {
 }
 
 /// The verdict of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
     /// A difference that is shown to be larger than the minimum, in the wanted direction.
@@ -222,7 +226,7 @@ impl Finding {
 }
 
 /// One effect in both sets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct EffectRow {
     /// The factor that changes.
     pub factor: String,
@@ -232,9 +236,9 @@ pub struct EffectRow {
     pub to: Level,
     /// The levels of the other factors.
     pub at: Levels,
-    /// What is compared.
+    /// The measure.
     pub measure: Measure,
-    /// The effect in the baseline: the ratio of the levels, paired within its blocks.
+    /// The effect in the baseline, paired within its blocks.
     pub baseline: Interval,
     /// The effect in the candidate.
     pub candidate: Interval,
@@ -249,7 +253,7 @@ pub struct EffectRow {
 
 /// The verdict on the difference of an effect. It is never a regression: an offload also saves less
 /// when traffic without it has become cheaper. The cells show which of the two is the case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectVerdict {
     /// In the same direction and further from no change.

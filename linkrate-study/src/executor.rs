@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use linkrate_model::{Measurement, RunSpec, clean};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Carries out runs. The lab implements it on real hosts; tests implement it on simulated ones.
@@ -23,7 +24,7 @@ pub trait Executor {
 }
 
 /// Facts about the testbed.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 pub struct Facts {
     /// Facts by name (`kernel`, `cpu-model`, `sut-cpus`, ...), values as text.
     pub facts: BTreeMap<String, String>,
@@ -32,29 +33,28 @@ pub struct Facts {
     /// differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctls: BTreeMap<String, String>,
-    /// Facts that were measured when the testbed was built, as facts. They differ a little from session to
-    /// session, so nothing compares them.
+    /// Facts that were measured when the testbed was built, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub measured: BTreeMap<String, String>,
-    /// What the work of the other CPUs costs a CPU of the system under test; absent where that was not
-    /// measured.
+    /// How much longer a fixed loop on the SUT's CPU takes while the CPUs of clients and devices work; absent where
+    /// that was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contention: Option<Contention>,
-    /// Warnings before a reader trusts the figures, as full sentences.
+    /// Sentences about the testbed.
     pub warnings: Vec<String>,
 }
 
 /// How much longer a fixed loop takes on a CPU of the system under test while the CPUs of clients and devices
 /// work than while they rest, by its CPU time; the median of several rounds and their quartiles, in millionths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 pub struct Contention {
-    /// The loop while the others rest, median, ns.
+    /// CPU time of the loop while the others rest, median.
     pub loop_ns: u64,
-    /// The median of the slowdown.
+    /// The slowdown in millionths, median.
     pub slowdown_ppm: i64,
-    /// The first quartile.
+    /// Its first quartile.
     pub low_ppm: i64,
-    /// The third quartile.
+    /// Its third quartile.
     pub high_ppm: i64,
 }
 
@@ -139,7 +139,7 @@ impl RunFailure {
 }
 
 /// The step of a run at which it failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// Bringing up the testbed.

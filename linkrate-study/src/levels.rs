@@ -2,12 +2,15 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// One level of one factor, as the study file has it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize,
+)]
 #[serde(untagged)]
 pub enum Level {
     /// A whole number (`ports = [1, 2]`).
@@ -30,7 +33,8 @@ impl fmt::Display for Level {
 }
 
 /// The levels of one cell, in the order of the study file's factors. Serialised as a map.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, JsonSchema)]
+#[schemars(into = "std::collections::BTreeMap<String, Level>")]
 pub struct Levels(pub Vec<(String, Level)>);
 
 impl Levels {

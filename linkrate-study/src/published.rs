@@ -1,5 +1,6 @@
 //! Published figures, to stand beside the measured ones.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::levels::{Level, Levels};
@@ -20,7 +21,7 @@ pub struct Published {
 }
 
 /// Where a published figure comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// The paper prints it.

@@ -2,10 +2,11 @@
 
 use linkrate_model::workload::Item;
 pub use linkrate_stats::interval::Interval;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is measured of a cell, and compared between cells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Received payload per second.
@@ -27,7 +28,7 @@ pub enum Measure {
 }
 
 /// The unit of a figure. Documents have it as text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 pub enum Unit {
     /// `bit/s`, payload.
     #[serde(rename = "bit/s")]
@@ -132,11 +133,11 @@ impl Measure {
 }
 
 /// An [`Interval`] with the unit of its values.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Quantity {
     /// The values.
     #[serde(flatten)]
     pub interval: Interval,
-    /// Their unit.
+    /// Unit of the three. 1 KB is 1024 bytes.
     pub unit: Unit,
 }

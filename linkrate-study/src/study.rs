@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use linkrate_model::{Model, RunSpec, TestbedSpec};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::fleet::Fleet;
@@ -214,7 +215,7 @@ impl Method {
 }
 
 /// The effects that are one family: the chance of a false claim anywhere in it is bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// All effects of the study.

@@ -7,6 +7,7 @@
 //! changes and says how sure they are. Conditions of the host may differ from set to set; a condition that
 //! changed is told at the set in which it changed. Sets whose cells mean different things are refused.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::effects::{Comparison, comparisons};
@@ -35,10 +36,12 @@ pub struct Criteria {
     pub recent: Option<usize>,
 }
 
-/// The document.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The document that trend prints with --json. A figure that does not exist is null, never zero. Later versions of a format
+/// only add keys.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct StudyTrend {
-    /// [`TREND_FORMAT`].
+    /// Version of this document.
+    #[schemars(extend("const" = TREND_FORMAT))]
     pub format: u32,
     /// Name of the study.
     pub study: String,
@@ -46,21 +49,24 @@ pub struct StudyTrend {
     pub title: String,
     /// The result sets in order of time.
     pub sets: Vec<TrendSet>,
-    /// Confidence level of every interval and every claimed change, for example 0.95.
+    /// Confidence level of intervals and changes.
+    #[schemars(range(min = 0, max = 1))]
     pub confidence: f64,
     /// Smallest change that counts, as a fraction.
+    #[schemars(range(min = 0))]
     pub minimum_effect: f64,
-    /// Fewest sets in which a change can be shown at all.
+    /// Fewest sets in which a change can be shown.
+    #[schemars(range(min = 2))]
     pub fewest_sets: u32,
     /// Each measure of each cell, in the order of the study.
     pub cells: Vec<Series>,
     /// Each measure of each effect.
     pub effects: Vec<Series>,
-    /// Series of `cells` whose newest change is for the worse, among the recent sets.
+    /// Rows of cells whose newest change is for the worse, among the recent sets.
     pub worse: u32,
     /// The same for the better.
     pub better: u32,
-    /// Things a reader must know, as full sentences.
+    /// Warnings, as full sentences.
     pub warnings: Vec<String>,
 }
 
@@ -72,34 +78,33 @@ impl StudyTrend {
 }
 
 /// One result set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TrendSet {
     /// The set.
     #[serde(flatten)]
     pub summary: SetSummary,
-    /// Conditions that differ from those of the set before it.
+    /// Conditions that differ from those of the set before.
     pub changed: Vec<Difference>,
 }
 
 /// The figures of one measure over time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Series {
     /// The cell or the effect.
     #[serde(flatten)]
     pub subject: Subject,
-    /// What is measured.
+    /// The measure.
     pub measure: Measure,
     /// Unit of the figures; `ratio` for effects.
     pub unit: Unit,
-    /// The figure of each set with the interval within the set, in the order of the sets. Absent where a set
-    /// has none.
+    /// The figure of each set with the interval within it; null where a set has none.
     pub points: Vec<Option<SetFigure>>,
-    /// The changes of the level.
+    /// Changes of the level, in order of time.
     pub changes: Vec<LevelChange>,
 }
 
 /// What a series is about.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "of", rename_all = "snake_case")]
 pub enum Subject {
     /// A cell.
@@ -121,20 +126,22 @@ pub enum Subject {
 }
 
 /// A change of the level.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct LevelChange {
     /// The first set of the new level, from 0.
+    #[schemars(range(min = 1))]
     pub set: usize,
     /// The new level to the one before, with the interval that the scatter of the sets gives.
     pub ratio: Interval,
-    /// Probability that a study without changes shows so large a one in any series of its kind.
+    /// Probability that a study without changes shows so large a one in any row of its kind.
+    #[schemars(range(min = 0, max = 1))]
     pub adjusted_p: f64,
-    /// For better or worse.
+    /// The direction; changed for effects.
     pub finding: Turn,
 }
 
 /// The direction of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Turn {
     /// Faster or cheaper.

@@ -10,11 +10,12 @@
 //! sentences are in [`phrases`].
 
 use linkrate_model::BitRate;
-use serde::ser::SerializeStruct;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::results::figures::RoundTripParts;
 
+mod document;
 pub mod phrases;
 
 /// Per cent of time in which the links are occupied in one direction, from which they are full and bound it, whatever
@@ -84,7 +85,7 @@ pub const REQUEST_RATE_PERCENT: f64 = 99.0;
 pub const UNEXPLAINED_PERCENT: f64 = 25.0;
 
 /// One direction of the payload, seen from the system under test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowDirection {
     /// The system under test sends.
@@ -331,7 +332,8 @@ pub enum Unexplained {
 
 /// What took the rest of a link or a bus that is the bound and not full: something else that was full, or that
 /// kept senders from it. Percentages as the word says.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "document::OfShortfall")]
 pub enum Shortfall {
     /// The busiest CPU of the SUT.
     SutCpu(f64),
@@ -358,7 +360,9 @@ pub enum Shortfall {
 }
 
 /// What bound one direction of a cell.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "document::OfDirection")]
+#[schemars(from = "document::OfDirection")]
 pub struct Judged {
     /// The direction; `None` for transactions.
     pub direction: Option<FlowDirection>,
@@ -372,9 +376,8 @@ pub struct Judged {
 }
 
 /// What bound a cell.
-///
-/// Its document has the prose as `verdict` and the typed form as `bottlenecks`.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(into = "document::OfCell")]
 pub struct Verdict {
     /// Each loaded direction; empty if no run succeeded.
     pub directions: Vec<Judged>,
@@ -647,16 +650,6 @@ impl Shortfall {
     }
 }
 
-impl Serialize for Shortfall {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (cause, percent) = self.word();
-        let mut fields = serializer.serialize_struct("Shortfall", 2)?;
-        fields.serialize_field("cause", cause)?;
-        fields.serialize_field("percent", &percent)?;
-        fields.end()
-    }
-}
-
 impl Bottleneck {
     /// The word for it in documents.
     pub fn word(&self) -> &'static str {
@@ -739,29 +732,6 @@ impl Bottleneck {
                 | Self::SharedCpu { .. }
                 | Self::DeviceCpu { .. }
         )
-    }
-}
-
-impl Serialize for Judged {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Judged", 7)?;
-        fields.serialize_field("direction", &self.direction)?;
-        fields.serialize_field("resource", self.bottleneck.word())?;
-        fields.serialize_field("percent", &self.bottleneck.percent())?;
-        fields.serialize_field("link_percent", &self.link_percent)?;
-        fields.serialize_field("shortfall", &self.shortfall)?;
-        fields.serialize_field("runs_agreeing", &self.agreeing.0)?;
-        fields.serialize_field("runs", &self.agreeing.1)?;
-        fields.end()
-    }
-}
-
-impl Serialize for Verdict {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Verdict", 2)?;
-        fields.serialize_field("verdict", &self.sentence())?;
-        fields.serialize_field("bottlenecks", &self.directions)?;
-        fields.end()
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::units::ByteSize;
 
 /// The address family of the test sockets: the IP that carries them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AddressFamily")]
 pub enum Family {
     /// RFC 791.
     #[default]

@@ -7,7 +7,6 @@ use linkrate_model::lab::AdapterReport;
 use linkrate_model::{InterfaceKnobs, knobs};
 
 use super::{NAMES, settings, wrapped};
-use crate::limit::bold;
 use crate::number::{ABSENT, grouped};
 use crate::terminal::Style;
 use crate::words::count;
@@ -22,7 +21,7 @@ pub fn show(report: &AdapterReport, aggregates: &[&AggregateReport], style: Styl
 fn one(report: &AdapterReport, aggregate: &AggregateReport, style: Style) -> String {
     let ports = count(aggregate.members.len(), "port");
     let mut text =
-        format!("{}  {ports}, address {}", bold(&aggregate.name, style), aggregate.address);
+        format!("{}  {ports}, address {}", style.bold(&aggregate.name), aggregate.address);
     let asked = InterfaceKnobs {
         aggregate: knobs::AggregateRequest::of(&aggregate.knobs),
         ..InterfaceKnobs::default()

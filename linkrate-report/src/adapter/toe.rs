@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use linkrate_model::lab::{ConnectionPlace, ToeConnection, ToeReport};
 
-use super::{bold, count, done_document};
+use super::{count, done_document};
 use crate::limit::lay_out;
 use crate::number::{ABSENT, amount, duration, grouped};
 use crate::terminal::Style;
@@ -15,7 +15,7 @@ pub fn text(report: &ToeReport, style: Style) -> String {
     let at = |place| report.connections.iter().filter(|of| there(of, place)).count();
     let mut text = format!(
         "{}  {} at the adapter, {} at the host\n",
-        bold(&report.lab, style),
+        style.bold(&report.lab),
         count(at(ConnectionPlace::Adapter), "connection"),
         at(ConnectionPlace::Host),
     );

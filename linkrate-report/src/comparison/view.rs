@@ -9,6 +9,8 @@ use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::store::directory::minute_stamp;
 use serde::Serialize;
 
+use crate::layout::Note;
+use crate::table::Group;
 use crate::{number, words};
 
 /// Facts that are shown even where both sets have the same.
@@ -20,10 +22,10 @@ pub struct View {
     /// What came out.
     pub result: String,
     pub facts: Vec<FactLine>,
-    pub cells: Vec<Group>,
+    pub cells: Vec<Group<PrintedRow>>,
     /// Pairs of a fleet that stand out.
-    pub pairs: Vec<Group>,
-    pub effects: Vec<Group>,
+    pub pairs: Vec<Group<PrintedRow>>,
+    pub effects: Vec<Group<PrintedRow>>,
     pub notes: Vec<Note>,
 }
 
@@ -34,13 +36,6 @@ pub struct FactLine {
     pub baseline: String,
     pub candidate: String,
     pub differs: bool,
-}
-
-/// Lines of one measure.
-#[derive(Debug, Serialize)]
-pub struct Group {
-    pub title: String,
-    pub lines: Vec<PrintedRow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -62,13 +57,6 @@ pub enum Mark {
     Worse,
     Changed,
     None,
-}
-
-/// A sentence with the word in front of it.
-#[derive(Debug, Serialize)]
-pub struct Note {
-    pub word: &'static str,
-    pub text: String,
 }
 
 impl View {
@@ -116,7 +104,7 @@ fn named(set: &SetSummary) -> String {
 }
 
 /// Measure by measure: all cells together, then each by itself.
-fn cells(comparison: &StudyComparison) -> Vec<Group> {
+fn cells(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let together = |row: &MeasureRow| {
         let has_it = |cell: &&CellComparison| {
             cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
@@ -138,7 +126,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group> {
 }
 
 /// The pairs of a fleet that are better or worse, or that one set has alone.
-fn pairs(comparison: &StudyComparison) -> Vec<Group> {
+fn pairs(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let named = |pair: &PairComparison| {
         let ends = format!("{} → {}", pair.sender, pair.receiver);
         let name = match comparison.cells.len() {
@@ -158,8 +146,11 @@ fn apart(comparison: &StudyComparison) -> impl Iterator<Item = &PairComparison> 
 }
 
 /// The rows of each measure together.
-fn grouped(rows: Vec<(String, MeasureRow)>, comparison: &StudyComparison) -> Vec<Group> {
-    let mut groups: Vec<((Measure, Unit), Group)> = Vec::new();
+fn grouped(
+    rows: Vec<(String, MeasureRow)>,
+    comparison: &StudyComparison,
+) -> Vec<Group<PrintedRow>> {
+    let mut groups: Vec<((Measure, Unit), Group<PrintedRow>)> = Vec::new();
     for (name, row) in rows {
         let line = line(name, &row, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
@@ -234,8 +225,8 @@ fn below(comparison: &StudyComparison) -> String {
     format!("no relevant change (< {})", number::percent(comparison.minimum_effect))
 }
 
-fn effects(comparison: &StudyComparison) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
+fn effects(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
+    let mut groups: Vec<Group<PrintedRow>> = Vec::new();
     for row in &comparison.effects {
         let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
         let (change, interval) = change(Some(&row.ratio));
@@ -249,11 +240,7 @@ fn effects(comparison: &StudyComparison) -> Vec<Group> {
             verdict,
             mark,
         };
-        let title = row.measure.word();
-        match groups.iter_mut().find(|group| group.title == title) {
-            Some(group) => group.lines.push(line),
-            None => groups.push(Group { title: title.to_owned(), lines: vec![line] }),
-        }
+        Group::add(&mut groups, row.measure.word().to_owned(), line);
     }
     groups
 }

@@ -9,8 +9,7 @@ use linkrate_wire::link::Link;
 use serde::Serialize;
 
 use super::{
-    bold, in_megabits, lay_out, line_rate, link_name, page, payload_rate, percent, to_json,
-    traffic_name,
+    in_megabits, lay_out, line_rate, link_name, page, payload_rate, percent, to_json, traffic_name,
 };
 use crate::terminal::Style;
 
@@ -80,7 +79,7 @@ pub fn aggregate_text(cases: &[AggregateCase], style: Style) -> String {
     let random: Vec<&AggregateCase> =
         cases.iter().filter(|case| matches!(case.flows, Flows::Random { .. })).collect();
     if let [first, ..] = random[..] {
-        sections.push(bold(&title(first), style));
+        sections.push(style.bold(&title(first)));
         sections.push(table(&random));
         sections.push(notes(&random));
     }
@@ -181,7 +180,7 @@ fn account(case: &AggregateCase, flows: &[Flow], named: &Named, style: Style) ->
         vec![port.to_string(), flows.to_string(), rate]
     });
     let ports = lay_out(&["port", "flows", "rate"], rows, 1);
-    [bold(&title(case), style), figures.join("\n"), flows, ports]
+    [style.bold(&title(case)), figures.join("\n"), flows, ports]
 }
 
 #[derive(Serialize)]

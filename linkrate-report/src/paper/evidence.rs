@@ -6,8 +6,9 @@ use linkrate_study::results::{AdapterFigures, CellResult, DisciplineFigures};
 use linkrate_wire::limits::IpVersion;
 use serde::Serialize;
 
-use super::tables::{Field, Table, TableRow, column, percentage, plain};
+use super::tables::{percentage, plain};
 use crate::number::{self, ABSENT};
+use crate::table::{Field, NAME, NUMBER, STEP, Table};
 
 #[derive(Debug, Default, Serialize)]
 pub struct Evidence {
@@ -107,22 +108,13 @@ pub fn of(cells: &[CellResult]) -> Evidence {
         if varying.is_empty() {
             continue;
         }
-        let row = |cell: &CellResult| {
-            let mut fields = vec![Field::of(labels::cell(&cell.levels))];
-            fields.extend(varying.iter().map(|(_, proof)| Field::or_absent(proof(cell))));
-            TableRow::of(fields)
-        };
-        let mut titles = vec![column("Cell", "name")];
-        titles.extend(varying.iter().map(|(name, _)| match *name {
-            "by port, out and in" => column(name, "step"),
-            name => column(name, "number"),
-        }));
-        all.tables.push(Table {
-            title: title.to_owned(),
-            columns: titles,
-            rows: cells.iter().map(row).collect(),
-            note: String::new(),
-        });
+        let mut table = Table::new(title);
+        table.push("Cell", NAME, cells.iter().map(|cell| labels::cell(&cell.levels)));
+        for (name, proof) in varying {
+            let kind = if name == "by port, out and in" { STEP } else { NUMBER };
+            table.push(name, kind, cells.iter().map(|cell| Field::or_absent(proof(cell))));
+        }
+        all.tables.push(table);
     }
     all
 }

@@ -7,10 +7,10 @@ use linkrate_study::quantity::Unit;
 use linkrate_study::results::StudyResults;
 
 use super::figure::{Figure, both};
-use super::tables::{Field, Table, TableRow, column};
 use crate::ReportError;
 use crate::charts::timeline::{self, Curve, Moment};
 use crate::number::{self, Scale};
+use crate::table::{NAME, NUMBER, Table};
 use crate::words::failure::{COLUMNS, Column, NOTICED, cells, note};
 use crate::words::{capitalised, listed_or};
 
@@ -27,22 +27,17 @@ pub fn tables(results: &StudyResults) -> Vec<Table> {
     }
     let named = cells.iter().any(|(cell, _)| !cell.levels.0.is_empty());
     let table = |title: &str, figures: &[Column], note: String| {
-        let first = if named { "Cell" } else { "Failure" };
-        let heads = figures.iter().map(|(head, _)| column(&capitalised(head), "number"));
-        let rows = cells.iter().map(|(cell, of)| {
-            let name = match named {
-                true => labels::cell(&cell.levels),
-                false => capitalised(of.fault.phrase()),
-            };
-            let figures = figures.iter().map(|(_, pick)| {
-                let (text, margin) = pick(of);
-                Field { text, small: margin.unwrap_or_default() }
-            });
-            let name = Field { text: name, small: String::new() };
-            TableRow::of(std::iter::once(name).chain(figures))
+        let mut table = Table { note, ..Table::new(title) };
+        let names = cells.iter().map(|(cell, of)| match named {
+            true => labels::cell(&cell.levels),
+            false => capitalised(of.fault.phrase()),
         });
-        let columns = std::iter::once(column(first, "name")).chain(heads).collect();
-        Table { title: title.to_owned(), columns, rows: rows.collect(), note }
+        table.push(if named { "Cell" } else { "Failure" }, NAME, names);
+        for (head, pick) in figures {
+            let fields = cells.iter().map(|(_, of)| pick(of));
+            table.push(&capitalised(head), NUMBER, fields);
+        }
+        table
     };
     let (noticed, cost) = COLUMNS.split_at(NOTICED);
     let from_fault = "Times are from the fault.".to_owned();

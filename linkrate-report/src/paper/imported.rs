@@ -1,43 +1,25 @@
 //! Imported runs: where they come from, what they lack, and how they are treated.
 
 use linkrate_study::labels;
-use linkrate_study::results::StudyResults;
+use linkrate_study::results::{ImportedRun, StudyResults};
 
-use super::tables::{Field, Table, TableRow, columns};
-use crate::number::{self, ABSENT, moment};
+use crate::number::{self, moment};
+use crate::table::{Field, NAME, SAY, Table};
 use crate::words;
 
 /// The origin of each run; `None` for runs of linkrate.
 pub fn table(results: &StudyResults) -> Option<Table> {
-    let rows: Vec<TableRow> = results
-        .imported
-        .iter()
-        .map(|run| {
-            let at = run.place.clone().unwrap_or_default();
-            let fields = vec![
-                Field { text: run.file.clone(), small: at },
-                Field::of(labels::cell(&run.levels)),
-                Field { text: run.test.clone(), small: run.program.clone() },
-                Field::of(run.started_unix_ms.map_or_else(|| ABSENT.to_owned(), moment)),
-                Field::of(words::listed_or(run.lacks.clone(), "nothing of this list")),
-            ];
-            TableRow::of(fields)
-        })
-        .collect();
-    (!rows.is_empty()).then(|| Table {
-        title: "Origin of the imported runs".to_owned(),
-        columns: columns(&[
-            ("File", "name"),
-            ("Cell", "name"),
-            ("Test", "name"),
-            ("Begun", "name"),
-            ("Not known", "say"),
-        ]),
-        rows,
-        note: "Of no imported run the testbed, the knobs as read back and the evidence of counters are \
-               known."
-            .to_owned(),
-    })
+    let runs = || results.imported.iter();
+    let mut table = Table::new("Origin of the imported runs");
+    table.push("File", NAME, runs().map(|run| (run.file.clone(), run.place.clone())));
+    table.push("Cell", NAME, runs().map(|run| labels::cell(&run.levels)));
+    table.push("Test", NAME, runs().map(|run| (run.test.clone(), Some(run.program.clone()))));
+    table.push("Begun", NAME, runs().map(|run| Field::or_absent(run.started_unix_ms.map(moment))));
+    let lacks = |run: &ImportedRun| words::listed_or(run.lacks.clone(), "nothing of this list");
+    table.push("Not known", SAY, runs().map(lacks));
+    table.note = "Of no imported run the testbed, the knobs as read back and the evidence of counters are known."
+        .to_owned();
+    table.filled()
 }
 
 /// How imported runs were measured, as far as it is known, and how they are treated.

@@ -7,9 +7,8 @@ use linkrate_study::study::PART;
 use linkrate_wire::limits::tax;
 
 use super::figure::{Figure, both};
-use super::tables::{Field, Table, TableRow, column};
 use crate::charts::stacks::{self, Stack};
-use crate::number::ABSENT;
+use crate::table::{Field, NAME, NUMBER, Table};
 use crate::{ReportError, words};
 
 /// What drawing and table show.
@@ -154,39 +153,29 @@ fn figure(accounts: &[Account<'_>]) -> Result<Figure, ReportError> {
 /// The same as a table; `None` where nothing was counted.
 pub fn table(results: &StudyResults) -> Option<Table> {
     let accounts = accounts(results);
-    if accounts.is_empty() {
-        return None;
-    }
-    let groups = groups(&accounts);
-    let named = ["Cell"].map(|title| column(title, "name"));
-    let shares =
-        groups.iter().map(|(title, _)| column(&words::capitalised(&short(title)), "number"));
-    let at_most = [column("At most", "number")];
-    let percent = |share: f64| Field { text: format!("{share:.1} %"), small: String::new() };
-    let row = |account: &Account<'_>| {
-        let tax = account.tax;
-        let text = match account.part.as_str() {
+    let percent = |share: f64| format!("{share:.1} %");
+    let mut table = Table::new(TITLE);
+    table.push(
+        "Cell",
+        NAME,
+        accounts.iter().map(|account| match account.part.as_str() {
             "" => account.name.clone(),
             part => format!("{part}, {}", account.name),
-        };
-        let name = Field { text, small: String::new() };
-        let absent = || Field { text: ABSENT.to_owned(), small: String::new() };
+        }),
+    );
+    for (title, parts) in groups(&accounts) {
         // frames have no cells, and cells no preamble
-        let shares = groups.iter().map(|(_, parts)| match share(tax, parts) {
-            0.0 => absent(),
-            share => percent(share),
+        let shares = accounts.iter().map(|account| {
+            let share = Some(share(account.tax, parts)).filter(|share| *share != 0.0);
+            Field::or_absent(share.map(percent))
         });
-        let at_most = tax.payload_percent_at_most.map_or_else(absent, percent);
-        let fields = [name].into_iter().chain(shares).chain([at_most]);
-        TableRow::of(fields)
-    };
-    Some(Table {
-        title: TITLE.to_owned(),
-        columns: named.into_iter().chain(shares).chain(at_most).collect(),
-        rows: accounts.iter().map(row).collect(),
-        note: "Per cent of the line rate, all ports together, means over the runs. At most: payload of a line \
-               that is full of such packets. From counters, by the \
-               law of the link: padding is that of full packets and bare acknowledgements."
-            .to_owned(),
-    })
+        table.push(&words::capitalised(&short(title)), NUMBER, shares);
+    }
+    let at_most = accounts.iter().map(|account| account.tax.payload_percent_at_most.map(percent));
+    table.push("At most", NUMBER, at_most.map(Field::or_absent));
+    table.note = "Per cent of the line rate, all ports together, means over the runs. At most: payload of a line \
+                  that is full of such packets. From counters, by the \
+                  law of the link: padding is that of full packets and bare acknowledgements."
+        .to_owned();
+    table.filled()
 }

@@ -11,101 +11,29 @@ use linkrate_study::results::{
     Attribution, CellResult, Effect, Knee, PublishedResult, StudyResults,
 };
 use linkrate_study::store::{Outcome, StoredRun};
-use serde::Serialize;
 
 use super::change_figures;
 use crate::number::{self, ABSENT};
+use crate::table::{
+    Field, Kind, NAME, NUMBER, REASON, SAY, SHORT, Table, TableRow, columns, mark_of, sentences,
+};
 use crate::words::{capitalised, marks};
-use crate::{demand, directions, mix, predicted, round_trip, words};
+use crate::{demand, directions, predicted, words};
 
-/// A table: names of columns and rows of fields.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Table {
-    /// What it is, for its caption.
-    pub title: String,
-    pub columns: Vec<Column>,
-    pub rows: Vec<TableRow>,
-    pub note: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Column {
-    pub title: String,
-    /// What is in it: `name`, `number`, `say` (a sentence) or `claim`.
-    pub kind: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct TableRow {
-    /// What the rows below have in common, in a row of its own; empty in rows with fields.
-    pub group: String,
-    /// The fields, as many as columns.
-    pub fields: Vec<Field>,
-}
-
-impl TableRow {
-    pub(super) fn of(fields: impl IntoIterator<Item = Field>) -> Self {
-        Self { group: String::new(), fields: fields.into_iter().collect() }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Field {
-    pub text: String,
-    /// The text beside or below it in smaller type.
-    pub small: String,
-}
-
-impl Field {
-    pub(super) fn of(text: impl Into<String>) -> Self {
-        Self { text: text.into(), small: String::new() }
-    }
-
-    pub(super) fn or_absent(text: Option<String>) -> Self {
-        Self::of(text.unwrap_or_else(|| ABSENT.to_owned()))
-    }
-
-    /// A figure of a cell over the half-width of its interval.
-    fn figure(cell: &CellResult, measure: Measure, quantity: Option<Quantity>) -> Self {
-        let Some(quantity) = quantity else { return Self::of(ABSENT) };
-        let small = words::margin(cell, measure, &quantity).unwrap_or_default();
-        Self { text: number::brief_mean(&quantity), small }
-    }
-}
-
-pub(super) fn column(title: &str, kind: &'static str) -> Column {
-    Column { title: title.to_owned(), kind }
-}
-
-pub(super) fn columns(titles: &[(&str, &'static str)]) -> Vec<Column> {
-    titles.iter().map(|(title, kind)| column(title, kind)).collect()
-}
-
-/// What the mark of figures of this host means, where one of the rows has it.
-fn mark_of(rows: &[TableRow]) -> Option<String> {
-    let mut fields = rows.iter().flat_map(|row| &row.fields);
-    let marked = fields.any(|field| field.text.contains(marks::HOST_LIMITED));
-    marked.then(|| format!("{} {}.", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST))
-}
-
-/// A note, and what the mark of figures of this host means where one of the rows has it.
-pub(super) fn noted(note: String, rows: &[TableRow]) -> String {
-    let notes = [Some(note).filter(|note| !note.is_empty()), mark_of(rows)];
-    notes.into_iter().flatten().collect::<Vec<_>>().join(" ")
+/// A figure of a cell over the half-width of its interval.
+fn figure(cell: &CellResult, measure: Measure, quantity: Option<Quantity>) -> Field {
+    let Some(quantity) = quantity else { return ABSENT.into() };
+    let small = words::margin(cell, measure, &quantity).unwrap_or_default();
+    Field { text: number::brief_mean(&quantity), small }
 }
 
 /// What limited each cell, with the shares of the resources.
 pub fn limits(results: &StudyResults) -> Option<Table> {
-    let row = |cell: &CellResult| {
-        let fields = [labels::cell(&cell.levels), words::capitalised(&cell.verdict.sentence())];
-        TableRow::of(fields.map(Field::of))
-    };
-    (!results.cells.is_empty()).then(|| Table {
-        title: "What limited each cell".to_owned(),
-        columns: columns(&[("Cell", "name"), ("Limit", "say")]),
-        rows: results.cells.iter().map(row).collect(),
-        note: String::new(),
-    })
+    let cells = || results.cells.iter();
+    let mut table = Table::new("What limited each cell");
+    table.push("Cell", NAME, cells().map(|cell| labels::cell(&cell.levels)));
+    table.push("Limit", SAY, cells().map(|cell| capitalised(&cell.verdict.sentence())));
+    table.filled()
 }
 
 /// Streams and transactions, a table each.
@@ -133,78 +61,62 @@ fn of_cells(
     transactional: bool,
     title: &str,
 ) -> Table {
-    let named = cells.iter().any(|cell| !cell.levels.0.is_empty());
-    let limited = !transactional && cells.iter().any(|cell| cell.limit.is_some());
     let shared = if cells.iter().any(|cell| cell.has_shared_cpus()) { " †" } else { "" };
-    let mut titles: Vec<Column> = Vec::new();
-    if named {
-        titles.push(column("Cell", "name"));
-    }
     let timed = transactional || cells.iter().any(|cell| cell.latency.is_some());
-    let completed = cells.iter().any(|cell| cell.completed.is_some());
-    titles.push(column(if transactional { "Transactions" } else { "Throughput" }, "number"));
-    if completed {
-        titles.push(column("Completed", "number"));
+    let mut table = Table::new(title);
+    if cells.iter().any(|cell| !cell.levels.0.is_empty()) {
+        table.push("Cell", NAME, cells.iter().map(|cell| labels::cell(&cell.levels)));
     }
-    if timed {
-        let first = words::capitalised(words::time_of_items(cells));
-        let first = words::in_loop(&first, cells.iter().map(|cell| cell.of_loop));
-        let first = format!("{first}: p50");
-        titles.extend(columns(&[(&first, "number"), ("p99", "number"), ("p99.9", "number")]));
-    }
-    if limited {
-        titles.push(column("Of maximum", "number"));
-    }
-    titles.push(column(&format!("CPU{shared}"), "number"));
-    titles.push(column(&format!("Service demand{shared}"), "number"));
-    titles.push(column("Runs", "number"));
-    titles.push(column("Limited by", "short"));
-    let row = |cell: &&CellResult| {
-        let mut fields = Vec::new();
-        if named {
-            fields.push(Field::of(labels::cell(&cell.levels)));
-        }
+    let mut add = |title: &str, field: &dyn Fn(&CellResult) -> Field| {
+        table.push(title, NUMBER, cells.iter().map(|cell| field(cell)));
+    };
+    let rate = |cell: &CellResult| {
         let mut rate = match transactional {
-            true => Field::figure(cell, Measure::Transactions, cell.transactions),
-            false => Field::figure(cell, Measure::Throughput, cell.throughput),
+            true => figure(cell, Measure::Transactions, cell.transactions),
+            false => figure(cell, Measure::Throughput, cell.throughput),
         };
         rate.text.push_str(marks::of_cell(results, cell));
-        fields.push(rate);
-        if completed {
-            fields.push(Field::figure(cell, Measure::Transactions, cell.completed));
-        }
-        if timed {
-            let latency = |percentile: Percentile| {
-                let text = |of: fn(&LatencyFigures, Percentile) -> Option<String>| {
-                    cell.latency.as_ref().and_then(|latency| of(latency, percentile))
-                };
-                Field {
-                    text: text(number::percentile).unwrap_or_else(|| ABSENT.to_owned()),
-                    small: text(number::percentile_margin).unwrap_or_default(),
-                }
+        rate
+    };
+    add(if transactional { "Transactions" } else { "Throughput" }, &rate);
+    if cells.iter().any(|cell| cell.completed.is_some()) {
+        add("Completed", &|cell| figure(cell, Measure::Transactions, cell.completed));
+    }
+    if timed {
+        let first = capitalised(words::time_of_items(cells));
+        let first = words::in_loop(&first, cells.iter().map(|cell| cell.of_loop));
+        let first = format!("{first}: p50");
+        let latency = |cell: &CellResult, percentile: Percentile| {
+            let text = |of: fn(&LatencyFigures, Percentile) -> Option<String>| {
+                cell.latency.as_ref().and_then(|latency| of(latency, percentile))
             };
-            fields.extend([Percentile::P50, Percentile::P99, Percentile::P99_9].map(latency));
-        }
-        if limited {
+            let small = text(number::percentile_margin).unwrap_or_default();
+            Field { small, ..Field::or_absent(text(number::percentile)) }
+        };
+        add(&first, &|cell| latency(cell, Percentile::P50));
+        add("p99", &|cell| latency(cell, Percentile::P99));
+        add("p99.9", &|cell| latency(cell, Percentile::P99_9));
+    }
+    if !transactional && cells.iter().any(|cell| cell.limit.is_some()) {
+        add("Of maximum", &|cell| {
             let share = cell.throughput.zip(cell.limit).map(|(rate, limit)| Field {
                 text: percentage(rate.interval.mean / limit.interval.mean * 100.0),
                 small: format!("of {}", number::brief_mean(&limit)),
             });
-            fields.push(share.unwrap_or_else(|| Field::of(ABSENT)));
-        }
-        fields.push(Field::figure(cell, Measure::Cpu, cell.cpu));
-        fields.push(Field::figure(cell, Measure::ServiceDemand, cell.service_demand));
-        let failed = match cell.failed {
-            0 => String::new(),
-            failed => format!("{failed} failed"),
-        };
-        fields.push(Field { text: cell.runs.to_string(), small: failed });
-        fields.push(Field::of(cell.verdict.limited_by()));
-        TableRow::of(fields)
-    };
-    let rows: Vec<TableRow> = cells.iter().map(row).collect();
+            share.unwrap_or_else(|| ABSENT.into())
+        });
+    }
+    add(&format!("CPU{shared}"), &|cell| figure(cell, Measure::Cpu, cell.cpu));
+    add(&format!("Service demand{shared}"), &|cell| {
+        figure(cell, Measure::ServiceDemand, cell.service_demand)
+    });
+    add("Runs", &|cell| Field {
+        text: cell.runs.to_string(),
+        small: (cell.failed > 0).then(|| format!("{} failed", cell.failed)).unwrap_or_default(),
+    });
+    table.push("Limited by", SHORT, cells.iter().map(|cell| cell.verdict.limited_by()));
     let mut notes = Vec::new();
-    notes.extend(mark_of(&rows));
+    notes.extend(mark_of(&table.rows));
     if cells.iter().any(|cell| !cell.two_groups.is_empty()) {
         let text = "Two groups: the runs are in two groups, and the mean is that of neither.";
         notes.push(text.to_owned());
@@ -223,7 +135,7 @@ fn of_cells(
             "†: the system under test and its clients together, which share their CPUs.".to_owned(),
         );
     }
-    Table { title: title.to_owned(), columns: titles, rows, note: notes.join(" ") }
+    Table { note: notes.join(" "), ..table }
 }
 
 /// An effect under another condition: the change, and its ends.
@@ -238,9 +150,12 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
     let all = &results.effects;
     let is_known = |(_, of): &Other| all.iter().any(|effect| of(effect).is_some());
     let others: Vec<Other> = OTHERS.into_iter().filter(is_known).collect();
-    let mut titles = columns(&[("Change", "name"), ("Size", "number"), ("Interval", "number")]);
-    titles.extend(others.iter().map(|(title, _)| column(title, "number")));
-    titles.extend(columns(&[("Result", "reason"), ("Pairs", "number")]));
+    let others_titles = others.iter().map(|(title, _)| (*title, NUMBER));
+    let titles: Vec<(&str, Kind)> = [("Change", NAME), ("Size", NUMBER), ("Interval", NUMBER)]
+        .into_iter()
+        .chain(others_titles)
+        .chain([("Result", REASON), ("Pairs", NUMBER)])
+        .collect();
     let row = |effect: &Effect| {
         let change = number::change(&effect.ratio);
         let at = match effect.at.0.is_empty() {
@@ -248,14 +163,12 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
             false => labels::cell(&effect.at),
         };
         let mean = format!("{}{}", change.mean, marks::of_effect(results, effect));
-        let mut fields = vec![Field::of(at), Field::of(mean), Field::or_absent(change.ends)];
-        fields.extend(others.iter().map(|(_, of)| {
-            let Some((text, ends)) = of(effect) else { return Field::of(ABSENT) };
-            Field { text, small: ends.unwrap_or_default() }
-        }));
+        let mut fields = vec![at.into(), mean.into(), Field::or_absent(change.ends)];
+        let under = |(_, of): &Other| of(effect).map_or_else(|| ABSENT.into(), Field::from);
+        fields.extend(others.iter().map(under));
         let reason = words::not_claimed(effect, results.minimum_effect);
-        fields.push(Field::of(reason.unwrap_or_else(|| "significant".to_owned())));
-        fields.push(Field::of(effect.pairs.to_string()));
+        fields.push(reason.unwrap_or_else(|| "significant".to_owned()).into());
+        fields.push(effect.pairs.to_string().into());
         TableRow::of(fields)
     };
     let mut rows: Vec<TableRow> = Vec::new();
@@ -266,9 +179,9 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
                 true => words::compared(measure),
                 false => format!("{}: {}", words::compared(measure), words::step(effect)),
             };
-            let step = words::capitalised(&step);
+            let step = capitalised(&step);
             if step != group {
-                rows.push(TableRow { group: step.clone(), fields: Vec::new() });
+                rows.push(TableRow::group(step.clone()));
                 group = step;
             }
             rows.push(row(effect));
@@ -290,12 +203,8 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
             marks::HOST_LIMITED.trim()
         )
     }));
-    (!rows.is_empty()).then(|| Table {
-        title: "Changes by measure and step".to_owned(),
-        columns: titles,
-        rows,
-        note: sentences(&notes.iter().map(String::as_str).collect::<Vec<_>>()),
-    })
+    let note = sentences(&notes.iter().map(String::as_str).collect::<Vec<_>>());
+    Table::of("Changes by measure and step", columns(&titles), rows, note)
 }
 
 /// Published values beside measured ones that no figure has.
@@ -305,11 +214,11 @@ pub fn published(results: &StudyResults) -> Option<Table> {
         let [published, measured, ends] = words::beside(one);
         let (step, at) = words::published_parts(one);
         let step = step.map_or_else(String::new, |step| format!("{step}, "));
-        let name = Field::of(format!("{step}{at}{}", marks::of(results, one)));
+        let name = format!("{step}{at}{}", marks::of(results, one)).into();
         let of_limits = predicted::of_limits(one).unwrap_or_default();
         let figures = [published, measured, ends].into_iter().zip(of_limits);
         let figures = figures.map(|(text, share)| match share.as_str() {
-            "" | ABSENT => Field::of(text),
+            "" | ABSENT => text.into(),
             _ => Field { text, small: format!("{share} of its limit") },
         });
         TableRow::of([name].into_iter().chain(figures))
@@ -318,87 +227,19 @@ pub fn published(results: &StudyResults) -> Option<Table> {
     let mut last = None;
     for one in &all {
         if last != Some(one.measure) {
-            let group = words::capitalised(one.measure.word());
-            rows.push(TableRow { group, fields: Vec::new() });
+            rows.push(TableRow::group(capitalised(one.measure.word())));
         }
         last = Some(one.measure);
         rows.push(row(one));
     }
-    (!rows.is_empty()).then(|| Table {
-        title: "Published and measured values".to_owned(),
-        columns: columns(&[
-            ("Of", "name"),
-            ("Published", "number"),
-            ("Measured", "number"),
-            ("Interval", "number"),
-        ]),
-        rows,
-        note: {
-            let marks = marks::caption(results, all);
-            format!(
-                "{}, not the absolute values. Intervals are those of this measurement.{marks}",
-                words::capitalised(words::OF_ANOTHER_MACHINE)
-            )
-        },
-    })
-}
-
-/// How balancing spreads the flows over the ports of an aggregate, beside the measured shares.
-pub fn predicted(results: &StudyResults) -> Option<Table> {
-    let row = |(cell, one): (&CellResult, &linkrate_study::results::Predicted)| {
-        let fields = [labels::cell(&cell.levels)].into_iter().chain(predicted::fields(one));
-        TableRow::of(fields.map(Field::of))
-    };
-    let rows: Vec<TableRow> = predicted::all(results).map(row).collect();
-    let titles = predicted::TITLES.map(|title| match title {
-        "chosen" | "predicted" => column(&words::capitalised(title), "step"),
-        title => column(&words::capitalised(title), "number"),
-    });
-    (!rows.is_empty()).then(|| Table {
-        title: "Ports of the aggregate".to_owned(),
-        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        rows,
-        note: [predicted::NOTE.to_owned()]
-            .into_iter()
-            .chain(predicted::reasons(results))
-            .map(|sentence| format!("{}.", words::capitalised(&sentence)))
-            .collect::<Vec<_>>()
-            .join(" "),
-    })
-}
-
-/// The parts of service demands; `None` where none has parts.
-pub fn demand(results: &StudyResults) -> Option<Table> {
-    let row = |cell: &CellResult| {
-        let fields = demand::fields(cell)?;
-        let fields = [labels::cell(&cell.levels)].into_iter().chain(fields);
-        Some(TableRow::of(fields.map(Field::of)))
-    };
-    let rows: Vec<TableRow> = demand::all(results).filter_map(row).collect();
-    let titles = demand::TITLES.map(|title| column(&words::capitalised(title), "number"));
-    (!rows.is_empty()).then(|| Table {
-        title: "Parts of the service demand".to_owned(),
-        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        rows,
-        note: sentences(&demand::notes(results)),
-    })
-}
-
-/// The parts of the latency of transactions; `None` without any.
-pub fn round_trip(results: &StudyResults) -> Option<Table> {
-    let row = |(cell, parts)| {
-        let cell: &CellResult = cell;
-        let fields = [labels::cell(&cell.levels)].into_iter().chain(round_trip::fields(parts));
-        TableRow::of(fields.map(Field::of))
-    };
-    let rows: Vec<TableRow> = round_trip::all(results).map(row).collect();
-    let titles = round_trip::TITLES.map(|title| column(&words::capitalised(title), "number"));
-    (!rows.is_empty()).then(|| Table {
-        title: "Parts of the latency".to_owned(),
-        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        rows,
-        note: sentences(&[&round_trip::note()]),
-    })
+    let figures = ["Published", "Measured", "Interval"].map(|title| (title, NUMBER));
+    let note = format!(
+        "{}, not the absolute values. Intervals are those of this measurement.{}",
+        capitalised(words::OF_ANOTHER_MACHINE),
+        marks::caption(results, all)
+    );
+    let columns = columns(&[&[("Of", NAME)][..], &figures].concat());
+    Table::of("Published and measured values", columns, rows, note)
 }
 
 /// Why service demands have no parts, where none has.
@@ -406,49 +247,6 @@ pub fn undivided(results: &StudyResults) -> Option<String> {
     let notes = demand::notes(results);
     let none = demand::all(results).next().is_none() && !notes.is_empty();
     none.then(|| sentences(&notes))
-}
-
-/// Sentences without their capitals and full stops, as a text.
-fn sentences(sentences: &[&str]) -> String {
-    let sentences = sentences.iter().map(|sentence| format!("{}.", words::capitalised(sentence)));
-    sentences.collect::<Vec<_>>().join(" ")
-}
-
-/// The directions of bidirectional cells; `None` without one.
-pub fn ways(results: &StudyResults) -> Option<Table> {
-    let row = |cell: &CellResult| {
-        let fields =
-            [labels::cell(&cell.levels)].into_iter().chain(directions::fields(results, cell));
-        TableRow::of(fields.map(Field::of))
-    };
-    let rows: Vec<TableRow> = directions::all(results).map(row).collect();
-    let titles = directions::TITLES.map(|title| column(&words::capitalised(title), "number"));
-    (!rows.is_empty()).then(|| Table {
-        title: "Each direction of bidirectional cells".to_owned(),
-        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        note: noted(sentences(&directions::notes(results)), &rows),
-        rows,
-    })
-}
-
-/// The workloads of mixes; `None` without a mix.
-pub fn mix(results: &StudyResults) -> Option<Table> {
-    let row = |(cell, figures): (&CellResult, &linkrate_study::results::MixFigures)| {
-        let name = labels::cell(&cell.levels);
-        let fields = [name].into_iter().chain(mix::fields(results, cell, figures));
-        TableRow::of(fields.map(Field::of))
-    };
-    let rows: Vec<TableRow> = mix::all(results).map(row).collect();
-    let titles = mix::TITLES.map(|title| match title {
-        "workload" => column("Workload", "name"),
-        title => column(&words::capitalised(title), "number"),
-    });
-    (!rows.is_empty()).then(|| Table {
-        title: "The workloads of the mix".to_owned(),
-        columns: [column("Cell", "name")].into_iter().chain(titles).collect(),
-        note: noted(format!("{}.", mix::NOTE), &rows),
-        rows,
-    })
 }
 
 /// Most cells beside each other in a table of CPU time.
@@ -471,32 +269,27 @@ pub fn attribution(results: &StudyResults) -> Vec<Table> {
         1 => "Where the CPU time went".to_owned(),
         _ => format!("Where the CPU time went ({} of {all})", index + 1),
     };
-    let table = |(index, cells)| of_attribution(title(index), &categories, cells);
+    let table = |(index, cells)| of_attribution(&title(index), &categories, cells);
     chunks.enumerate().map(table).collect()
 }
 
 /// A cell with where its CPU time went.
 type Profiled<'a> = (&'a CellResult, &'a Attribution);
 
-fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
-    let row = |name: &str, value: &dyn Fn(&Attribution) -> Option<String>| {
-        let values = cells.iter().map(|(_, attribution)| Field::or_absent(value(attribution)));
-        TableRow::of([Field::of(name)].into_iter().chain(values))
-    };
-    let mut rows: Vec<TableRow> = categories
-        .iter()
-        .map(|category| {
-            row(category, &|attribution| {
-                let share = attribution.shares.iter().find(|share| share.title == *category);
-                share.map(|share| percentage(share.percent))
-            })
-        })
-        .collect();
-    rows.push(row("busy, by the samples", &|a| Some(percentage(a.sampled_percent))));
-    rows.push(row("busy, by the meter", &|a| Some(percentage(a.meter_percent))));
-    rows.push(row("samples a run", &|a| Some(number::grouped(a.samples.round()))));
-    let mut columns = vec![column("Category", "name")];
-    columns.extend(cells.iter().map(|(cell, _)| column(&labels::cell(&cell.levels), "number")));
+fn of_attribution(title: &str, categories: &[&str], cells: &[Profiled<'_>]) -> Table {
+    let mut table = Table::new(title);
+    let totals = ["busy, by the samples", "busy, by the meter", "samples a run"];
+    table.push("Category", NAME, categories.iter().chain(&totals).copied());
+    for (cell, of) in cells {
+        let shares = categories.iter().map(|category| {
+            let share = of.shares.iter().find(|share| share.title == *category);
+            Field::or_absent(share.map(|share| percentage(share.percent)))
+        });
+        let busy = [of.sampled_percent, of.meter_percent].map(percentage);
+        let totals = busy.into_iter().chain([number::grouped(of.samples.round())]);
+        let fields = shares.chain(totals.map(Field::from));
+        table.push(&labels::cell(&cell.levels), NUMBER, fields);
+    }
     let mut unknown: Vec<String> = Vec::new();
     for (symbol, percent) in
         cells.iter().flat_map(|(_, attribution)| attribution.unknown.iter().take(3))
@@ -513,7 +306,7 @@ fn of_attribution(title: String, categories: &[&str], cells: &[Profiled<'_>]) ->
     let note = format!(
         "Per cent of the CPUs of the system under test, means over profiled runs.{unknown}"
     );
-    Table { title, columns, rows, note }
+    Table { note, ..table }
 }
 
 pub(super) fn percentage(value: f64) -> String {
@@ -526,59 +319,60 @@ pub(super) fn plain(value: f64) -> String {
 
 /// Every run, in order of execution.
 pub fn runs(results: &StudyResults) -> Option<Table> {
-    (!results.runs.is_empty()).then(|| Table {
-        title: "Raw runs, in order of execution".to_owned(),
-        columns: columns(&[
-            ("Run", "number"),
-            ("Block", "number"),
-            ("Cell", "name"),
-            ("Rate", "number"),
-            ("Service demand", "number"),
-            ("CPU", "number"),
-            ("Client CPU", "number"),
-        ]),
-        rows: results.runs.iter().map(|run| run_row(run, results)).collect(),
-        note: String::new(),
-    })
+    let runs = || results.runs.iter();
+    let mut table = Table::new("Raw runs, in order of execution");
+    table.push("Run", NUMBER, runs().map(|run| run.sequence.to_string()));
+    // people count from 1
+    let block = |run: &StoredRun| run.imported().is_none().then(|| (run.block + 1).to_string());
+    table.push("Block", NUMBER, runs().map(block).map(Field::or_absent));
+    table.push("Cell", NAME, runs().map(|run| cell_of(run, results)));
+    let quantity = |mean: f64, unit| {
+        let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
+        number::brief_mean(&Quantity { interval, unit })
+    };
+    let measured = |run: &StoredRun, measure: Measure| {
+        // an idle run has nothing but its CPU time
+        let is_known = run.cell.is_some() || measure == Measure::Cpu;
+        let figure = measures::figure(measure, run).filter(|_| is_known)?;
+        Some(quantity(figure, measure.unit(run.spec.is_transactional())))
+    };
+    let rate = |run: &StoredRun| match run.spec.is_transactional() {
+        true => measured(run, Measure::Transactions),
+        false => measured(run, Measure::Throughput),
+    };
+    table.push("Rate", NUMBER, runs().map(rate).map(Field::or_absent));
+    for (title, measure) in [("Service demand", Measure::ServiceDemand), ("CPU", Measure::Cpu)] {
+        let figures = runs().map(|run| measured(run, measure));
+        table.push(title, NUMBER, figures.map(Field::or_absent));
+    }
+    let client = |run: &StoredRun| {
+        let percent = match &run.outcome {
+            Outcome::Failed(_) => None,
+            Outcome::Imported(run) => run.found.client_cpu_percent,
+            Outcome::Measured(run) => {
+                let cpu = Some(&run.client_cpu).filter(|cpu| !cpu.shared && !cpu.cpus.is_empty());
+                cpu.map(CpuUse::percent)
+            }
+        };
+        percent.map(|percent| quantity(percent, Unit::Percent))
+    };
+    table.push("Client CPU", NUMBER, runs().map(client).map(Field::or_absent));
+    table.filled()
 }
 
-fn run_row(run: &StoredRun, results: &StudyResults) -> TableRow {
+/// The name of a run's cell, and what is to be said of the run.
+fn cell_of(run: &StoredRun, results: &StudyResults) -> (String, Option<String>) {
     let levels = results.cell_of(run).map(|cell| &cell.levels);
     let cell = match (run.cell, levels) {
         (None, _) => "idle".to_owned(),
         (Some(index), levels) => levels.map_or_else(|| format!("cell {index}"), labels::cell),
     };
-    let cell = if results.is_aa(run) { format!("{cell} (A/A)") } else { cell };
-    let block = match run.imported() {
-        Some(_) => ABSENT.to_owned(),
-        // people count from 1
-        None => (run.block + 1).to_string(),
+    let small = match &run.outcome {
+        Outcome::Failed(failure) => Some(format!("failed: {failure}")),
+        Outcome::Imported(run) => Some(run.source()),
+        Outcome::Measured(_) => None,
     };
-    let mut fields = vec![Field::of(run.sequence.to_string()), Field::of(block)];
-    let quantity = |mean: f64, unit| {
-        let interval = linkrate_study::quantity::Interval { mean, low: None, high: None };
-        number::brief_mean(&Quantity { interval, unit })
-    };
-    let (small, client) = match &run.outcome {
-        Outcome::Failed(failure) => (format!("failed: {failure}"), None),
-        Outcome::Imported(run) => (run.source(), run.found.client_cpu_percent),
-        Outcome::Measured(run) => {
-            let cpu = Some(&run.client_cpu).filter(|cpu| !cpu.shared && !cpu.cpus.is_empty());
-            (String::new(), cpu.map(CpuUse::percent))
-        }
-    };
-    fields.push(Field { text: cell, small });
-    let transactional = run.spec.is_transactional();
-    let rate = if transactional { Measure::Transactions } else { Measure::Throughput };
-    let figures = [rate, Measure::ServiceDemand, Measure::Cpu].map(|measure| {
-        // an idle run has nothing but its CPU time
-        let figure = measures::figure(measure, run)
-            .filter(|_| run.cell.is_some() || measure == Measure::Cpu)?;
-        Some(quantity(figure, measure.unit(transactional)))
-    });
-    let client = client.map(|percent| quantity(percent, Unit::Percent));
-    fields.extend(figures.into_iter().chain([client]).map(Field::or_absent));
-    TableRow::of(fields)
+    (if results.is_aa(run) { format!("{cell} (A/A)") } else { cell }, small)
 }
 
 /// The runs that count and those that do not, by the levels of each factor: figures of levels of which more runs were
@@ -596,29 +390,28 @@ pub fn rejections(results: &StudyResults) -> Option<Table> {
         });
         let names = [capitalised(&labels::factor(&factor)), labels::level(&factor, &level)];
         let texts = names.into_iter().chain(sums.map(|sum| sum.to_string()));
-        TableRow::of(texts.map(Field::of))
+        TableRow::of(texts)
     });
-    let idle: Vec<&StoredRun> = results.runs.iter().filter(|run| run.cell.is_none()).collect();
-    let good = idle.iter().filter(|run| run.is_good()).count();
-    let idle = (!idle.is_empty()).then(|| {
-        let sums = [good, idle.len() - good].map(|sum| sum.to_string());
-        let texts = ["Without load".to_owned(), String::new()].into_iter().chain(sums);
-        TableRow::of(texts.chain([String::new()]).map(Field::of))
+    // what is of no cell, or of one that is there already
+    let further = [
+        ("Without load", results.counts(|run| run.cell.is_none())),
+        ("A/A test", results.counts(|run| results.is_aa(run))),
+    ];
+    let further = further.into_iter().filter(|(_, counts)| *counts != [0; 3]);
+    let further = further.map(|(name, counts)| {
+        let texts = [name.to_owned(), String::new()];
+        TableRow::of(texts.into_iter().chain(counts.map(|count| count.to_string())))
     });
-    Some(Table {
-        title: "Runs that count, by level".to_owned(),
-        columns: columns(&[
-            ("Factor", "name"),
-            ("Level", "name"),
-            ("Runs", "number"),
-            ("Refused or failed", "number"),
-            ("Left out", "number"),
-        ]),
-        rows: rows.chain(idle).collect(),
-        note: "Where something from outside spoils a run, the other runs of its block are left out too, so that no \
-               level loses more pairs than another. A full CPU leaves other programs less time, so that fewer of its runs are refused."
-            .to_owned(),
-    })
+    let names = ["Factor", "Level"].map(|title| (title, NAME));
+    let sums = ["Runs", "Refused or failed", "Left out"].map(|title| (title, NUMBER));
+    Table::of(
+        "Runs that count, by level",
+        columns(&[&names[..], &sums[..]].concat()),
+        rows.chain(further),
+        "Where something from outside spoils a run, the other runs of its block are left out too, so that no \
+         level loses more pairs than another. A full CPU leaves other programs less time, so that fewer of its runs are \
+          refused.",
+    )
 }
 
 /// Every level of every factor with more than one, in the order of the cells.
@@ -641,40 +434,24 @@ fn levels_of(cells: &[CellResult]) -> Vec<(String, Level)> {
 
 /// Where a larger window stops to help: a row for each sweep of the window; `None` without one.
 pub fn windows(results: &StudyResults) -> Option<Table> {
-    let knees = &results.windows;
-    if knees.is_empty() {
-        return None;
-    }
-    let row = |knee: &Knee| {
-        let reached = match &knee.reached {
-            Some(level) => level.to_string(),
-            None => format!("none up to {}", knee.largest),
-        };
-        // three digits: the sizes between two levels are not known any better
-        let fills = ByteSize((knee.fills as f64 / 1024.0).round() as u64 * 1024);
-        let fields = [
-            labels::cell(&knee.at),
-            knee.smallest.to_string(),
-            number::duration(knee.round_trip.as_nanos() as f64),
-            fills.to_string(),
-            reached,
-        ];
-
-        TableRow::of(fields.map(Field::of))
+    let knees = || results.windows.iter();
+    let mut table = Table::new("Where the window fills the line");
+    table.push("At", NAME, knees().map(|knee| labels::cell(&knee.at)));
+    table.push("Smallest window", NUMBER, knees().map(|knee| knee.smallest.to_string()));
+    let round_trip = |knee: &Knee| number::duration(knee.round_trip.as_nanos() as f64);
+    table.push("Round trip", NUMBER, knees().map(round_trip));
+    // three digits: the sizes between two levels are not known any better
+    let fills = |knee: &Knee| ByteSize((knee.fills as f64 / 1024.0).round() as u64 * 1024);
+    let fills = knees().map(|knee| fills(knee).to_string());
+    table.push("Fills the line, by the round trip", NUMBER, fills);
+    let reached = |knee: &Knee| match &knee.reached {
+        Some(level) => level.to_string(),
+        None => format!("none up to {}", knee.largest),
     };
-    Some(Table {
-        title: "Where the window fills the line".to_owned(),
-        columns: vec![
-            column("At", "name"),
-            column("Smallest window", "number"),
-            column("Round trip", "number"),
-            column("Fills the line, by the round trip", "number"),
-            column("Filled it first", "number"),
-        ],
-        rows: knees.iter().map(row).collect(),
-        note: "The round trip is the smallest window divided by its throughput. The limit of the links times \
-               this round trip is the window that fills the line. It lies between two windows of the \
-               study: the last one that filled the line to less than 97 %, and the first that filled it."
-            .to_owned(),
-    })
+    table.push("Filled it first", NUMBER, knees().map(reached));
+    table.note = "The round trip is the smallest window divided by its throughput. The limit of the links times \
+                  this round trip is the window that fills the line. It lies between two windows of the \
+                  study: the last one that filled the line to less than 97 %, and the first that filled it."
+        .to_owned();
+    table.filled()
 }

@@ -83,7 +83,7 @@ impl Page<'_> {
     /// Title and testbed.
     fn heading(&self) -> String {
         let mut lines = self.filled(&clean(&answer::title(self.results)), "", "");
-        lines.iter_mut().for_each(|line| *line = self.paper.bold(line));
+        lines.iter_mut().for_each(|line| *line = self.paper.style.bold(line));
         lines.extend(self.filled(&clean(&Testbed::of(self.results).line()), "", ""));
         lines.join("\n")
     }

@@ -3,7 +3,8 @@
 use linkrate_study::labels;
 use linkrate_study::results::{Attribution, CategoryShare, CellResult};
 
-use super::{GAP, Page, clean, shape};
+use super::{GAP, Page, clean};
+use crate::table::{NAME, NUMBER, SAY, Table, WHOLE};
 
 /// Below this many per cent in every cell, a category is not worth a row.
 const MIN_ROW_SHARE: f64 = 0.05;
@@ -34,31 +35,24 @@ impl Page<'_> {
     }
 
     fn columns_of(&self, cells: &[(&CellResult, &Attribution)], names: Vec<String>) -> String {
-        let mut table = self.paper.new_table();
-        let names =
-            names.into_iter().map(|name| if name.is_empty() { "%".to_owned() } else { name });
-        table.set_header([HEADER.to_owned()].into_iter().chain(names));
-        for (row, share) in cells[0].1.shares.iter().enumerate() {
-            let of = |(_, attribution): &(&CellResult, &Attribution)| {
-                attribution.shares.get(row).map_or(0.0, |share| share.percent)
-            };
-            if cells.iter().map(of).any(|percent| percent >= MIN_ROW_SHARE) {
-                let fields = cells.iter().map(|cell| one_decimal(of(cell)));
-                table.add_row([clean(&share.title)].into_iter().chain(fields));
-            }
+        let share = |of: &Attribution, row: usize| of.shares.get(row).map_or(0.0, |of| of.percent);
+        let is_worth_it =
+            |row: &usize| cells.iter().any(|(_, of)| share(of, *row) >= MIN_ROW_SHARE);
+        let shares = &cells[0].1.shares;
+        let rows: Vec<usize> = (0..shares.len()).filter(is_worth_it).collect();
+        let mut table = Table::new("");
+        table.push(HEADER, WHOLE, rows.iter().map(|row| shares[*row].title.as_str()));
+        for ((_, of), name) in cells.iter().zip(&names) {
+            let name = if name.is_empty() { "%" } else { name.as_str() };
+            table.push(name, NUMBER, rows.iter().map(|row| one_decimal(share(of, *row))));
         }
-        for column in 0..=cells.len() {
-            shape(&mut table, column, column > 0, true);
-        }
-        self.paper.print(&table)
+        table.text(&self.paper)
     }
 
     fn lists_of(&self, cells: &[(&CellResult, &Attribution)], names: Vec<String>) -> String {
-        let mut table = self.paper.new_table();
-        table.set_header(["cell", HEADER]);
-        for ((_, attribution), name) in cells.iter().zip(names) {
+        let list = |(_, of): &(&CellResult, &Attribution)| {
             let mut shares: Vec<&CategoryShare> =
-                attribution.shares.iter().filter(|share| share.percent >= WORTH_A_WORD).collect();
+                of.shares.iter().filter(|share| share.percent >= WORTH_A_WORD).collect();
             // idle stays where it is, last
             let busy = shares.len().saturating_sub(usize::from(
                 shares.last().is_some_and(|share| share.category == "idle"),
@@ -66,12 +60,13 @@ impl Page<'_> {
             shares[..busy].sort_by(|a, b| b.percent.total_cmp(&a.percent));
             let words = shares
                 .iter()
-                .map(|share| format!("{} {}", clean(&share.title), one_decimal(share.percent)));
-            table.add_row([name, words.collect::<Vec<_>>().join(", ")]);
-        }
-        shape(&mut table, 0, false, false);
-        shape(&mut table, 1, false, false);
-        self.paper.print(&table)
+                .map(|share| format!("{} {}", share.title, one_decimal(share.percent)));
+            words.collect::<Vec<_>>().join(", ")
+        };
+        let mut table = Table::new("");
+        table.push("cell", NAME, names);
+        table.push(HEADER, SAY, cells.iter().map(list));
+        table.text(&self.paper)
     }
 }
 

@@ -1,14 +1,12 @@
-//! Sections for a user at a terminal that few studies have: what a failure cost, whether connection
-//! offloads pay, the matrices of a fleet.
+//! Sections for a user at a terminal that few studies have: what a failure cost, the matrices of a fleet.
 
 use linkrate_study::labels;
-use linkrate_study::results::figures::Paybacks;
 use linkrate_study::results::fleet::{FleetCell, FleetResults};
 
-use super::{Column, GAP, Page, clean, shape, total};
+use super::{Column, GAP, Page, clean, total};
+use crate::table::{NUMBER, Table, WHOLE};
 use crate::words::failure::{COLUMNS, Figure, cells};
 use crate::words::fleet::{self, FIGURES};
-use crate::words::payback::{COSTS, TITLES, cost_fields, fields};
 
 /// Blanks between two columns of a matrix, and the width of one of its figures.
 const COLUMN: usize = 8;
@@ -61,32 +59,6 @@ impl Page<'_> {
         Some(tables.join("\n\n"))
     }
 
-    /// After how many bytes connection offloads have paid, and what they cost; `None` without such a
-    /// question.
-    pub(super) fn worth(&self) -> Option<String> {
-        let Paybacks { costs, paybacks, .. } = self.results.payback.as_ref()?;
-        let mut paid = self.paper.new_table();
-        paid.set_header(["offload"].into_iter().chain(TITLES));
-        for payback in paybacks {
-            let name = clean(&payback.at.to_string());
-            paid.add_row([name].into_iter().chain(fields(payback)));
-        }
-        let mut cost = self.paper.new_table();
-        cost.set_header(["cost of an offload"].into_iter().chain(COSTS));
-        for one in costs {
-            let name = clean(&one.at.to_string());
-            cost.add_row([name].into_iter().chain(cost_fields(one)));
-        }
-        for (table, columns) in [(&mut paid, TITLES.len()), (&mut cost, COSTS.len())] {
-            for column in 0..=columns {
-                shape(table, column, column > 1, column > 1);
-            }
-        }
-        let cost = (!cost.is_empty()).then(|| self.paper.print(&cost));
-        let tables = std::iter::once(self.paper.print(&paid)).chain(cost);
-        Some(tables.collect::<Vec<_>>().join("\n\n"))
-    }
-
     /// The matrices of a fleet, and what stands out; `None` in studies of one pair.
     pub(super) fn fleet(&self) -> Option<String> {
         let of = self.results.fleet.as_ref()?;
@@ -113,44 +85,33 @@ impl Page<'_> {
     /// A row for each sender, a column for each receiver.
     fn matrix(&self, of: &FleetResults, cell: &FleetCell, figure: fleet::Figure) -> String {
         let scale = figure.scale(cell);
-        let mut table = self.paper.new_table();
-        let names = of.nodes.iter().map(|node| node.name.clone());
-        table.set_header(["from \\ to".to_owned()].into_iter().chain(names));
-        for (sender, node) in of.nodes.iter().enumerate() {
-            let fields = (0..of.nodes.len()).map(|receiver| {
-                let pair = fleet::pair(cell, sender, receiver);
-                pair.map_or_else(String::new, |pair| figure.text(pair, &scale))
-            });
-            table.add_row([node.name.clone()].into_iter().chain(fields));
-        }
-        for column in 0..=of.nodes.len() {
-            shape(&mut table, column, column > 0, true);
+        let names = || of.nodes.iter().map(|node| node.name.as_str());
+        let mut table = Table::new("");
+        table.push("from \\ to", WHOLE, names());
+        for (receiver, name) in names().enumerate() {
+            let pairs = (0..of.nodes.len()).map(|sender| fleet::pair(cell, sender, receiver));
+            let text = |pair| figure.text(pair, &scale);
+            table.push(name, NUMBER, pairs.map(|pair| pair.map_or_else(String::new, text)));
         }
         let title = clean(&fleet::title(of, cell, figure, &scale));
-        format!("{title}\n{}", self.paper.print(&table))
+        format!("{title}\n{}", table.text(&self.paper))
     }
 
     /// A row for each node: medians over its pairs, where a matrix would be too wide.
     fn by_node(&self, of: &FleetResults, cell: &FleetCell, figure: fleet::Figure) -> String {
         let scale = figure.scale(cell);
-        let mut table = self.paper.new_table();
-        table.set_header(["node", "rack", "switch", "as a sender", "as a receiver"]);
-        for (number, node) in of.nodes.iter().enumerate() {
-            let median = |sends: bool| figure.median(cell, number, sends, &scale);
-            let label = |label: &Option<String>| label.clone().unwrap_or_default();
-            table.add_row([
-                node.name.clone(),
-                label(&node.rack),
-                label(&node.switch),
-                median(true),
-                median(false),
-            ]);
-        }
-        for column in 0..5 {
-            shape(&mut table, column, column > 2, true);
+        let mut table = Table::new("");
+        let nodes = &of.nodes;
+        let label = |label: &Option<String>| label.clone().unwrap_or_default();
+        table.push("node", WHOLE, nodes.iter().map(|node| node.name.as_str()));
+        table.push("rack", WHOLE, nodes.iter().map(|node| label(&node.rack)));
+        table.push("switch", WHOLE, nodes.iter().map(|node| label(&node.switch)));
+        for (title, sends) in [("as a sender", true), ("as a receiver", false)] {
+            let medians = (0..nodes.len()).map(|node| figure.median(cell, node, sends, &scale));
+            table.push(title, NUMBER, medians);
         }
         let title = clean(&fleet::title(of, cell, figure, &scale));
-        format!("{title}, medians over the pairs of a node\n{}", self.paper.print(&table))
+        format!("{title}, medians over the pairs of a node\n{}", table.text(&self.paper))
     }
 }
 

@@ -7,9 +7,10 @@ use linkrate_study::trend::{LevelChange, Series, StudyTrend, Subject, TrendSet, 
 use serde::Serialize;
 
 use crate::charts::levels::{self, Point, Stretch};
-use crate::comparison::view::Note;
+use crate::layout::Note;
 use crate::number::{self, Scale};
 use crate::paper::figure::{Picture, both};
+use crate::table::Group;
 use crate::{ReportError, words};
 
 /// Bars of a history, from the lowest to the highest figure.
@@ -22,17 +23,10 @@ const COURSE: usize = 40;
 #[derive(Debug, Serialize)]
 pub struct View {
     pub title: String,
-    pub cells: Vec<Group>,
-    pub effects: Vec<Group>,
+    pub cells: Vec<Group<Line>>,
+    pub effects: Vec<Group<Line>>,
     pub conditions: Vec<Condition>,
     pub notes: Vec<Note>,
-}
-
-/// Lines of one measure.
-#[derive(Debug, Serialize)]
-pub struct Group {
-    pub title: String,
-    pub lines: Vec<Line>,
 }
 
 #[derive(Debug, Serialize)]
@@ -79,15 +73,8 @@ pub struct Charts {
     css: &'static str,
     study: String,
     view: View,
-    cells: Vec<Pictures>,
-    effects: Vec<Pictures>,
-}
-
-/// Drawings of one measure.
-#[derive(Debug, Serialize)]
-struct Pictures {
-    title: String,
-    pictures: Vec<Picture>,
+    cells: Vec<Group<Picture>>,
+    effects: Vec<Group<Picture>>,
 }
 
 impl Charts {
@@ -96,8 +83,8 @@ impl Charts {
             css: include_str!("../../templates/report.css"),
             study: trend.study.clone(),
             view: View::new(trend),
-            cells: drawn(trend, &trend.cells)?,
-            effects: drawn(trend, &trend.effects)?,
+            cells: by_measure(&trend.cells, |series| picture(trend, series))?,
+            effects: by_measure(&trend.effects, |series| picture(trend, series))?,
         })
     }
 }
@@ -123,19 +110,15 @@ fn title(series: &Series) -> String {
 fn by_measure<'a, T>(
     all: &'a [Series],
     mut of: impl FnMut(&'a Series) -> Result<T, ReportError>,
-) -> Result<Vec<(String, Vec<T>)>, ReportError> {
-    let mut groups: Vec<(String, Vec<T>)> = Vec::new();
+) -> Result<Vec<Group<T>>, ReportError> {
+    let mut groups = Vec::new();
     for series in all {
-        let (title, one) = (title(series), of(series)?);
-        match groups.iter_mut().find(|(known, _)| *known == title) {
-            Some((_, lines)) => lines.push(one),
-            None => groups.push((title, vec![one])),
-        }
+        Group::add(&mut groups, title(series), of(series)?);
     }
     Ok(groups)
 }
 
-fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group> {
+fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group<Line>> {
     let line = |series: &Series| {
         Ok(Line {
             name: name(series),
@@ -147,8 +130,7 @@ fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group> {
             changes: series.changes.iter().map(|change| reported(trend, change)).collect(),
         })
     };
-    let groups = by_measure(all, line).unwrap_or_default();
-    groups.into_iter().map(|(title, lines)| Group { title, lines }).collect()
+    by_measure(all, line).unwrap_or_default()
 }
 
 /// A figure with its unit; an effect as the change that it is.
@@ -246,11 +228,6 @@ fn result(trend: &StudyTrend) -> String {
             )
         }
     }
-}
-
-fn drawn(trend: &StudyTrend, all: &[Series]) -> Result<Vec<Pictures>, ReportError> {
-    let groups = by_measure(all, |series| picture(trend, series))?;
-    Ok(groups.into_iter().map(|(title, pictures)| Pictures { title, pictures }).collect())
 }
 
 /// The drawing of a series. Effects are drawn as changes in per cent, with which a reader thinks of them.

@@ -1,24 +1,25 @@
-//! Whether it is worth it to hand connections to the adapter, in words and fields that the terminal and the
-//! white paper share.
+//! Whether it is worth it to hand connections to the adapter, in words and tables.
 
 use linkrate_study::labels;
+use linkrate_study::levels::Levels;
 use linkrate_study::quantity::Quantity;
 use linkrate_study::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 
 use super::count;
 use super::marks::HOST_LIMITED;
 use crate::number::{self, ABSENT};
+use crate::table::{NAME, NUMBER, Table, TableRow, headed};
 
 /// Titles beside the cells', of what becomes of the cost of a connection offload.
-pub const TITLES: [&str; 6] =
+const TITLES: [&str; 6] =
     ["offloaded", "saved", "without the driver", "pays after", "interval", "without the driver"];
 
 /// Titles beside the cell's, of what a connection offload costs.
-pub const COSTS: [&str; 5] =
+const COSTS: [&str; 5] =
     ["offloaded", "CPU time of the host", "interval", "frames wait", "program stalls"];
 
 /// What the tables do not say by themselves.
-pub const NOTE: &str = "Break-even is the CPU time of an offload over what it saves per KB; its interval is that of Fieller. \
+const NOTE: &str = "Break-even is the CPU time of an offload over what it saves per KB; its interval is that of Fieller. \
                         \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
                         has its system calls.";
 
@@ -43,8 +44,21 @@ fn times(quantity: &Quantity) -> Option<String> {
     Some(format!("{} to {}", number::duration(low.max(0.0)), number::duration(high)))
 }
 
+/// After how many bytes connection offloads have paid, and what they cost; `None` where no cell has it.
+pub fn tables(of: &Paybacks, name: impl Fn(&Levels) -> String) -> [Option<Table>; 2] {
+    let kind = |title| (title, if title == TITLES[0] { NAME } else { NUMBER });
+    let row = |at: &Levels, fields: &[String]| TableRow::of([&[name(at)][..], fields].concat());
+    let paid = of.paybacks.iter().map(|one| row(&one.at, &fields(one)));
+    let costs = of.costs.iter().map(|one| row(&one.at, &cost_fields(one)));
+    let columns = headed(["At", "offload"], TITLES.map(kind));
+    let paid = Table::of("After how many bytes an offload has paid", columns, paid, NOTE);
+    let columns = headed(["At", "cost of an offload"], COSTS.map(kind));
+    let note = "Waiting and standing still are medians of a run, and means over the runs.";
+    [paid.map(Table::marked), Table::of("What an offload costs", columns, costs, note)]
+}
+
 /// The fields beside the cells' name.
-pub fn fields(payback: &Payback) -> [String; 6] {
+fn fields(payback: &Payback) -> [String; 6] {
     let after = match (payback.outcome, &payback.bytes) {
         (Outcome::Pays, Some(bytes)) => number::mean(bytes),
         (Outcome::Never, _) => "never".to_owned(),
@@ -72,7 +86,7 @@ fn with_ends(bytes: &Quantity) -> String {
 }
 
 /// The fields beside the cell's name.
-pub fn cost_fields(of: &OffloadCost) -> [String; 5] {
+fn cost_fields(of: &OffloadCost) -> [String; 5] {
     let brief = |quantity: &Option<Quantity>| {
         let mean = quantity.map(|quantity| number::duration(quantity.interval.mean));
         mean.unwrap_or_else(|| ABSENT.to_owned())

@@ -8,13 +8,18 @@ use boon::{Compiler, Schemas};
 use linkrate_model::latency::LatencyFigures;
 use linkrate_model::workload::Loop;
 use linkrate_report::json::{COMPARISON_SCHEMA, RESULTS_SCHEMA, TREND_SCHEMA, document};
+use linkrate_study::comparison::StudyComparison;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{
     Aa, AaRatio, Attribution, CategoryShare, DirectionRate, ImportedRun, Knee, MixFigures,
     StudyResults,
 };
+use linkrate_study::trend::StudyTrend;
 use linkrate_study::verdict::{FlowDirection, Shortfall};
+use schemars::generate::SchemaSettings;
+use schemars::transform::transform_subschemas;
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use crate::book;
@@ -175,82 +180,81 @@ fn the_schema_refuses_unknown_keys_at_every_level() {
     }
 }
 
-#[test]
-fn every_key_is_required_but_those_of_what_was_not_asked_for() {
-    fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
-        match schema {
-            Value::Object(map) => {
-                if map.get("properties").is_some_and(Value::is_object) {
-                    found.push(schema);
-                }
-                map.values().for_each(|value| objects(value, found));
-            }
-            Value::Array(items) => items.iter().for_each(|value| objects(value, found)),
-            _ => {}
+/// The schema of the documents of a type, as its declaration has it.
+fn derived<T: JsonSchema>(id: &str, title: &str) -> String {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(tidy);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("$id".to_owned(), json!(id));
+    schema.insert("title".to_owned(), json!(title));
+    serde_json::to_string_pretty(&schema).unwrap() + "\n"
+}
+
+fn tidy(schema: &mut Schema) {
+    // what only Rust knows: the width of a number
+    if schema.get("format").is_some_and(Value::is_string) {
+        schema.remove("format");
+    }
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        let first = text.split("\n\n").next().unwrap_or_default();
+        *text = first.replace('\n', " ");
+    }
+    // a list of words without what the code says of each
+    let word = |of: &Value| of.get("const").cloned();
+    let ways = schema.get("oneOf").and_then(Value::as_array);
+    if let Some(words) = ways.and_then(|ways| ways.iter().map(word).collect::<Option<Vec<_>>>()) {
+        schema.remove("oneOf");
+        schema.insert("enum".to_owned(), Value::Array(words));
+    }
+    transform_subschemas(&mut tidy, schema);
+    let required = schema.get("required").cloned().unwrap_or_default();
+    let is_required =
+        |key: &str| required.as_array().is_some_and(|keys| keys.iter().any(|one| one == key));
+    let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (key, of) in properties.into_iter().flatten() {
+        if !is_required(key) {
+            without_null(of);
         }
     }
-    for text in [RESULTS_SCHEMA, COMPARISON_SCHEMA] {
-        let schema: Value = serde_json::from_str(text).unwrap();
-        let mut found = Vec::new();
-        objects(&schema, &mut found);
-        assert!(found.len() > 5);
-        for object in found {
-            assert_eq!(object["additionalProperties"], false, "{object}");
-            let required: BTreeSet<&str> =
-                object["required"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-            for (key, of) in object["properties"].as_object().unwrap() {
-                let optional = [
-                    "aa",
-                    "acknowledgements_per_segment",
-                    "attribution",
-                    "client_disciplines",
-                    "client_receive_batches",
-                    "completed",
-                    "contention",
-                    "counters",
-                    "disciplines",
-                    "mix_adjusted",
-                    "failure",
-                    "family",
-                    "fleet",
-                    "hubs",
-                    "imported",
-                    "intervals",
-                    "line",
-                    "loop",
-                    "measured",
-                    "members",
-                    "mix",
-                    "node",
-                    "open_share",
-                    "at_least_ns",
-                    "background_cpu_percent",
-                    "background_uncertainty_cpu_percent",
-                    "pairs",
-                    "predicted",
-                    "receiver",
-                    "replaced",
-                    "round_trip",
-                    "sender",
-                    "service_demand_with_others",
-                    "shared",
-                    "sysctls",
-                    "directions",
-                    "windows",
-                    "without_driver",
-                    "without_driver_unknown",
-                    "receives_in_driver",
-                    "payback",
-                    "two_groups",
-                ]
-                .contains(&key.as_str());
-                assert!(required.contains(key.as_str()) || optional, "{key}");
-                assert!(
-                    of.get("description").is_some() || of.get("$ref").is_some(),
-                    "{key} says nothing"
-                );
-            }
+    if schema.get("properties").is_some() {
+        let ways = schema.get_mut("oneOf").and_then(Value::as_array_mut);
+        let closed = if ways.is_some() { "unevaluatedProperties" } else { "additionalProperties" };
+        for way in ways.into_iter().flatten().filter_map(Value::as_object_mut) {
+            way.remove("additionalProperties");
         }
+        schema.insert(closed.to_owned(), json!(false));
+    }
+}
+
+/// A key that may be absent is never null.
+fn without_null(of: &mut Value) {
+    if let Some(Value::Array(ways)) = of.get_mut("anyOf") {
+        ways.retain(|way| way["type"] != "null");
+        let only = ways.pop().expect("another way");
+        let of = of.as_object_mut().expect("an object");
+        of.remove("anyOf");
+        of.extend(only.as_object().expect("an object").clone());
+    }
+    if let Some(Value::Array(types)) = of.get_mut("type") {
+        types.retain(|one| one != "null");
+        of["type"] = types.remove(0);
+    }
+}
+
+#[test]
+fn the_published_schemas_are_those_of_the_types() {
+    let results = "Results of a linkrate study or measurement";
+    let comparison = "Two result sets of the same linkrate study";
+    let trend = "Result sets of one linkrate study over time";
+    for (name, found, expected) in [
+        ("results", RESULTS_SCHEMA, derived::<StudyResults>("urn:linkrate:results:1", results)),
+        (
+            "comparison",
+            COMPARISON_SCHEMA,
+            derived::<StudyComparison>("urn:linkrate:comparison:1", comparison),
+        ),
+        ("trend", TREND_SCHEMA, derived::<StudyTrend>("urn:linkrate:trend:1", trend)),
+    ] {
+        book::check_file(&format!("reference/{name}.schema.json"), found, &expected);
     }
 }
 
@@ -292,22 +296,22 @@ fn the_page_has_the_keys_of_the_schemas() {
     let mut text = String::new();
     for (title, schema, definition) in [
         ("Results", RESULTS_SCHEMA, None),
-        ("A cell of results", RESULTS_SCHEMA, Some("cell")),
-        ("An effect of results", RESULTS_SCHEMA, Some("effect")),
+        ("A cell of results", RESULTS_SCHEMA, Some("CellResult")),
+        ("An effect of results", RESULTS_SCHEMA, Some("Effect")),
         ("Comparison", COMPARISON_SCHEMA, None),
-        ("A row of a comparison", COMPARISON_SCHEMA, Some("row")),
+        ("A row of a comparison", COMPARISON_SCHEMA, Some("MeasureRow")),
         ("Trend", TREND_SCHEMA, None),
     ] {
         let schema: Value = serde_json::from_str(schema).unwrap();
         let object = definition.map_or(&schema, |name| &schema["$defs"][name]);
-        let table = book::table(["key", "meaning"], keys_of(&schema, object));
+        let table = book::table(["key", "meaning"], keys_of(object));
         text.push_str(&format!("### {title}\n\n{table}\n"));
     }
     book::check("reference/results.md", "linkrate-report/tests/report/schema.rs", &text);
 }
 
 /// Each key of an object with the first clause of its description, required ones in their order first.
-fn keys_of(schema: &Value, object: &Value) -> Vec<[String; 2]> {
+fn keys_of(object: &Value) -> Vec<[String; 2]> {
     let properties = object["properties"].as_object().unwrap();
     let required = object["required"].as_array().unwrap().iter().filter_map(Value::as_str);
     let mut keys: Vec<&str> = required.collect();
@@ -315,11 +319,7 @@ fn keys_of(schema: &Value, object: &Value) -> Vec<[String; 2]> {
     keys.extend(others.collect::<Vec<_>>());
     let meaning = |key: &str| {
         let property = &properties[key];
-        let referred = || {
-            let name = property["$ref"].as_str()?.strip_prefix("#/$defs/")?;
-            schema["$defs"][name]["description"].as_str()
-        };
-        let description = property["description"].as_str().or_else(referred).unwrap_or_default();
+        let description = property["description"].as_str().unwrap_or_default();
         let clause = description.split("; ").next().unwrap_or_default();
         clause.split(". ").next().unwrap_or_default().trim_end_matches('.').to_owned()
     };

@@ -12,6 +12,7 @@ use linkrate_model::nearest::nearest;
 use linkrate_model::spec::{Adapter, Task};
 use linkrate_model::units::format_duration;
 use linkrate_model::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::analysis::disciplines::{self, Of};
@@ -52,7 +53,7 @@ const ONE_PAIR: &str = "one pair";
 const UNSET: &str = "not set";
 
 /// One thing that is not the same in both sets.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Difference {
     /// Its name: a fact (`kernel`), `linkrate`, or a part of the study (`run`, `scale`).
     pub name: String,

@@ -1,12 +1,13 @@
 //! Who is measured with whom, and when: rounds of pairs that share no node.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Fleet, Pair};
 use linkrate_stats::random::{generator, shuffle};
 
 /// Who is measured with whom.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// Each node sends to each other node.

@@ -16,6 +16,7 @@ mod fit;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::quantity::Interval;
@@ -29,7 +30,9 @@ use fit::Fit;
 pub type Blocks = BTreeMap<u32, BTreeMap<(u32, u32), f64>>;
 
 /// What may stand out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema, Deserialize,
+)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Subject {
     /// A node, in both directions.

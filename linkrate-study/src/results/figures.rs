@@ -2,82 +2,81 @@
 //! transactions, and what connection offloads cost and bring.
 
 use linkrate_model::Fault;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::levels::Levels;
 use crate::quantity::{Interval, Quantity};
 
 /// What the event of one cell showed, over its runs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct FailureFigures {
     /// What failed.
     pub fault: Fault,
     /// When it was to fail, from the beginning of the measurement.
+    #[schemars(range(min = 0))]
     pub at_seconds: f64,
-    /// When it was to recover; absent if it was not to recover within the measurement.
+    /// When it was to recover; null for not within the measurement.
+    #[schemars(range(min = 0))]
     pub recover_seconds: Option<f64>,
     /// Runs behind the figures.
     pub runs: u32,
-    /// From the fault until the host sent nothing by the port any more; absent without an aggregate,
-    /// which has other ports.
+    /// When the host sent nothing by the port any more; null without an aggregate.
     pub host_detection: Option<Moment>,
-    /// The same at the switch; absent also where the switch has no part in the aggregate.
+    /// The same at the switch; null also where the switch has no part in the aggregate.
     pub switch_detection: Option<Moment>,
-    /// From the fault until the first frame of a connection of the port left the host by another port;
-    /// absent without an aggregate.
+    /// When the first frame of a connection of the port had left the host by another port; null without an aggregate.
     pub host_move: Option<Moment>,
     /// The same of frames to the host.
     pub switch_move: Option<Moment>,
-    /// The longest time without a received byte, over all flows together, that ended after the fault.
+    /// Longest time without a received byte of all flows together, after the fault.
     pub gap: Option<Quantity>,
     /// The same of the flow that was hit worst.
     pub flow_gap: Option<Quantity>,
-    /// The longest time without a received byte of a flow before the fault.
+    /// Longest time without a received byte of a flow, before the fault.
     pub gap_before: Option<Quantity>,
     /// From the fault until the rate was at least 95 % of that before.
     pub restored: Moment,
-    /// Frames that were lost between the devices.
+    /// Frames lost between the devices.
     pub frames_lost: Option<Quantity>,
-    /// Frames that arrived after a later frame of the same connection.
+    /// Frames that arrived after a later frame of their connection.
     pub frames_reordered: Option<Quantity>,
     /// Payload that TCP sent again over the measurement.
     pub resent: Option<Quantity>,
-    /// The part of it from the fault on.
+    /// Payload that TCP sent again from the fault on; null where it is not known.
     pub resent_after: Option<Quantity>,
     /// The same in segments.
     pub segments_after: Option<Quantity>,
-    /// Received bytes of all runs. Each was the one that was sent at its place.
+    /// Received bytes that were compared with the sent ones, of all runs.
     pub verified_bytes: u64,
 }
 
 /// A moment that not every run has reached.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Moment {
-    /// When it was, from the fault, in the runs that reached it; absent if no run did.
+    /// When it was, from the fault; null if no run reached it.
     pub after: Option<Quantity>,
-    /// Runs that reached it before the recovery, or before the measurement ended.
+    /// Runs that reached it before the recovery, or before the measurement closed.
     pub runs: u32,
 }
 
 /// The parts of the mean latency of transactions, µs; means over the runs. A part that was not measured is
 /// absent, and in `unexplained_us`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct RoundTripParts {
     /// The mean latency.
     pub latency_us: f64,
-    /// The frames waited for interrupts by the rules of moderation, both ends together. Absent without
-    /// virtual adapters, and where a transaction is not one frame each way.
+    /// Frames waited for interrupts by the rules of moderation, both ends together; null where that was not measured.
     pub moderation_us: Option<f64>,
-    /// Interrupts came later than these rules say.
+    /// Interrupts came later than these rules say; null as before.
     pub device_us: Option<f64>,
-    /// The frames were on the wire, or waited before it.
+    /// Frames were on the wire or waited before it; null as before.
     pub wire_us: Option<f64>,
     /// CPU time of the SUT for each transaction.
     pub sut_us: f64,
-    /// CPU time of the clients for each transaction, with that of the devices; absent where they share the
-    /// SUT's CPUs, whose time is in `sut_us` then.
+    /// CPU time of the clients and devices for each transaction; null where they share the SUT's CPUs.
     pub clients_us: Option<f64>,
-    /// What the parts leave of the latency. Below zero, they are more than it.
+    /// What the parts leave of the latency; below zero if they are more.
     pub unexplained_us: f64,
 }
 
@@ -98,9 +97,9 @@ impl RoundTripParts {
 pub const TOE_FACTOR: &str = "toe";
 
 /// What a study shows about connection offloads.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Paybacks {
-    /// What a connection offload cost, for each cell that has some.
+    /// What an offload cost, for each cell that has some.
     pub costs: Vec<OffloadCost>,
     /// After how many bytes it has paid, for each pair of cells without and with TOE and each cell with
     /// connection offloads beside them.
@@ -110,24 +109,25 @@ pub struct Paybacks {
 }
 
 /// What a connection offload cost in one cell.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OffloadCost {
     /// The levels of the cell.
     pub at: Levels,
     /// Whether the connections carried traffic when they were offloaded.
     pub busy: bool,
-    /// Connection offloads of a run.
+    /// Offloads of a run.
+    #[schemars(range(min = 0))]
     pub per_run: f64,
     /// CPU time of the host for one.
     pub cpu: Quantity,
     /// How long the frames of the peer waited: the median of a run.
     pub peer_wait: Option<Quantity>,
-    /// How long the program's calls stalled: the median of a run.
+    /// How long the calls of the program stalled: the median of a run.
     pub stall: Option<Quantity>,
 }
 
 /// What becomes of the cost of a connection offload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The adapter saves CPU time: the connection offload has paid after so many bytes.
@@ -139,7 +139,7 @@ pub enum Outcome {
 }
 
 /// After how many bytes a connection offload has paid.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Payback {
     /// The levels that both cells share.
     pub at: Levels,
@@ -147,30 +147,30 @@ pub struct Payback {
     pub busy: bool,
     /// CPU time that the adapter saves the host for each KB; negative where each costs more.
     pub saved: Quantity,
-    /// The same beside the emulated driver and what the host received in it: the least. Absent where the parts of the
-    /// service demands are not known.
+    /// The same beside the emulated driver and what the host received in it: the least; null where the parts are not
+    /// known.
     pub saved_without_driver: Option<Quantity>,
-    /// What becomes of the cost.
+    /// `pays`; `never`: each KB costs more at the adapter; `open`: no saving is shown.
     pub outcome: Outcome,
-    /// The bytes that a connection must carry after its connection offload; absent unless it pays.
+    /// The bytes that a connection must carry after its offload, with Fieller's interval; null unless it pays.
     pub bytes: Option<Quantity>,
-    /// The same by what is saved beside the emulated driver and what the host received in it: the most. Absent unless
-    /// it pays so, and where the parts of the service demands are not known.
+    /// The same by what is saved beside the emulated driver and what the host received in it: the most; null unless it
+    /// pays so, and where the parts of the service demands are not known.
     pub bytes_without_driver: Option<Quantity>,
     /// Blocks with all runs.
+    #[schemars(range(min = 1))]
     pub pairs: u32,
     /// Whether something other than the adapter limited one of both cells, so that the saving is one of this machine.
     pub host_limited: bool,
 }
 
 /// A cell whose connections carry one request each, at the host.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct ShortLived {
     /// Its levels.
     pub at: Levels,
     /// CPU time of the host for one connection, all in all.
     pub connection: Quantity,
-    /// The ratio by which a connection offload of each, before it carries traffic, would raise that, if
-    /// it saved nothing.
+    /// The ratio by which an offload of each, before it carries traffic, would raise that, if it saved nothing.
     pub with_offload: Interval,
 }

@@ -17,8 +17,18 @@ pub fn check(page: &str, place: &str, expected: &str) {
     let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{page}: no {begin}"));
     let (found, after) = rest.split_once("<!-- end -->").expect("an end");
     let expected = format!("\n{}\n\n", expected.trim());
+    settle(page, found, &expected, || format!("{before}{begin}{expected}<!-- end -->{after}"));
+}
+
+/// The same for a whole file.
+#[allow(dead_code)] // linkrate-study has none
+pub fn check_file(page: &str, found: &str, expected: &str) {
+    settle(page, found, expected, || expected.to_owned());
+}
+
+fn settle(page: &str, found: &str, expected: &str, whole: impl FnOnce() -> String) {
     if std::env::var_os("LINKRATE_UPDATE").is_some_and(|value| value == "1") {
-        fs::write(path(page), format!("{before}{begin}{expected}<!-- end -->{after}")).unwrap();
+        fs::write(path(page), whole()).unwrap();
     } else {
         assert_eq!(found, expected, "{page}: run this test with LINKRATE_UPDATE=1");
     }
