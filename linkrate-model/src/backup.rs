@@ -53,7 +53,7 @@ pub const DRIVE_CREDIT_NS: u64 = 5_000_000;
 pub const MIN_DRIVE_WAIT_NS: u64 = 2_000_000;
 
 /// What a sink takes from a connection at once, bytes at most.
-pub const SINK_CHUNK: usize = 256 << 10;
+pub const SINK_CHUNK: usize = 64 << 10;
 
 /// Longest name of a directory, bytes.
 pub const MAX_DIRECTORY: usize = 255;
@@ -121,11 +121,11 @@ impl Backup {
         self.drive_rate.0.saturating_mul(self.drives.into())
     }
 
-    /// The time by which a measurement may be ahead of its drives at most, where `flows` connections go to them, seconds: what
-    /// the drives catch up, what they let gather, and what each connection had taken and waits with.
-    pub fn ahead_s(&self, flows: u64) -> f64 {
-        let waiting = flows.saturating_mul(SINK_CHUNK as u64) as f64 / self.rate().max(1) as f64;
-        (DRIVE_CREDIT_NS + MIN_DRIVE_WAIT_NS) as f64 / 1e9 + waiting
+    /// The time by which a measurement may be ahead of its drives at most, seconds: what the drives catch up, what they let
+    /// gather, and what one connection takes at once.
+    pub fn ahead_s(&self) -> f64 {
+        let at_once = SINK_CHUNK as f64 / self.rate().max(1) as f64;
+        (DRIVE_CREDIT_NS + MIN_DRIVE_WAIT_NS) as f64 / 1e9 + at_once
     }
 }
 

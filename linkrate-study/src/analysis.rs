@@ -37,7 +37,7 @@ use crate::results::{
 };
 use crate::store::{Ended, StoredStudy, directory};
 use crate::verdict;
-use linkrate_stats::interval::of_mean;
+use linkrate_stats::interval::{excludes, of_mean};
 use linkrate_stats::order;
 use linkrate_stats::stop::{self, StopReason};
 
@@ -89,11 +89,14 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     let cells: Vec<CellResult> =
         (0..study.cells.len()).map(|cell| cell_result(stored, &runs, cell, level)).collect();
     let comparisons = effects::comparisons(study);
+    let limit = |cell: usize, measure| {
+        limit::of_figure(measure, &study.cells[cell].spec, &study.testbed, runs.cell(cell))
+    };
     let mut effects: Vec<Effect> = comparisons
         .iter()
         .flat_map(|comparison| {
             let mut effects = directions::compare(comparison, study, &runs, level_of_effects);
-            of_the_machine(comparison, &cells, &mut effects);
+            of_the_machine(comparison, &cells, &limit, method.minimum_effect, &mut effects);
             effects
         })
         .collect();
@@ -152,31 +155,49 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     }
 }
 
-/// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact.
-fn of_the_machine(comparison: &Comparison, cells: &[CellResult], effects: &mut [Effect]) {
+/// Says of the effects of a comparison whether they are of this machine, and which of them are the same fact. `limit` is what
+/// a cell's figure can be at most, and `minimum` the smallest change that matters, a fraction.
+fn of_the_machine(
+    comparison: &Comparison,
+    cells: &[CellResult],
+    limit: &dyn Fn(usize, Measure) -> Option<f64>,
+    minimum: f64,
+    effects: &mut [Effect],
+) {
     let ends = [comparison.from_cell, comparison.to_cell];
     let verdicts = ends.map(|cell| cells.get(cell).map(|cell| &cell.verdict));
     let all = |holds: fn(&verdict::Verdict) -> bool| {
         verdicts.iter().all(|verdict| verdict.is_some_and(holds))
     };
-    let of_adapter = all(verdict::Verdict::is_of_the_adapter);
+    let (of_adapter, at_limits) =
+        (all(verdict::Verdict::is_of_the_adapter), all(verdict::Verdict::is_at_its_limit));
+    // whether the change is that of the limits, as far as can be seen
+    let is_of_limits = |effect: &Effect| {
+        let [Some(from), Some(to)] = ends.map(|cell| limit(cell, effect.measure)) else {
+            return false;
+        };
+        let of_set = |ratio: f64| ratio * from / to;
+        let ratio = Interval {
+            mean: of_set(effect.ratio.mean),
+            low: effect.ratio.low.map(of_set),
+            high: effect.ratio.high.map(of_set),
+        };
+        from != to && (!excludes(&ratio, 1.0) || claims::is_within(&ratio, minimum))
+    };
     // a full CPU beside one that is not leaves the throughput free
     let is_full = |cell: usize| {
         let cpu = cells.get(cell).and_then(|cell| cell.cpu);
         cpu.is_some_and(|cpu| cpu.interval.mean >= verdict::CPU_BOUND_PERCENT)
     };
-    let limit = |cell: usize| Some(cells.get(cell)?.limit.as_ref()?.interval.mean);
-    let limits_differ = all(verdict::Verdict::is_at_its_limit)
-        && matches!(ends.map(limit), [Some(from), Some(to)] if from != to);
     let is_inverse =
         all(verdict::Verdict::is_bound_by_the_suts_cpu) && ends.into_iter().all(is_full);
     for effect in effects {
         effect.host_limited = !of_adapter;
-        let is_whole = matches!(effect.measure, Measure::Throughput | Measure::Transactions);
-        effect.same_as = if is_inverse && is_whole {
+        let is_rate = effect.measure.is_rate();
+        effect.same_as = if is_inverse && is_rate && effect.measure.is_whole() {
             Some(Fact::ServiceDemand)
         } else {
-            (limits_differ && is_whole).then_some(Fact::Limit)
+            (at_limits && is_rate && is_of_limits(effect)).then_some(Fact::Limit)
         };
     }
 }

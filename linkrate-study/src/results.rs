@@ -663,7 +663,8 @@ pub enum Fact {
     /// The effect on service demand, which is judged in its place: where a CPU of the SUT is full in both cells, a rate is its
     /// inverse.
     ServiceDemand,
-    /// The limits of both cells, which differ, and are what bound them: a rate that the study itself set.
+    /// The limits of both cells, which differ, and are what bound them: a rate that the study itself set, and from whose
+    /// change the measured one does not differ.
     Limit,
 }
 
@@ -731,9 +732,11 @@ impl StudyResults {
         let is_sum =
             |other: &&Effect| other.measure == Measure::Throughput && other.is_beside(effect);
         let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
-        let sum = self.effects.iter().find(is_sum).filter(|sum| sum.significant);
+        let is_told = |sum: &&Effect| sum.significant || sum.same_as.is_some();
+        let sum = self.effects.iter().find(is_sum).filter(is_told);
         let falls = effect.ratio.mean < 1.0 - self.minimum_effect && !effect.equivalent;
-        (effect.significant || falls) && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
+        let is_own = effect.same_as.is_none() && (effect.significant || falls);
+        is_own && sum.is_none_or(|sum| goes_up(sum) != goes_up(effect))
     }
 }
 

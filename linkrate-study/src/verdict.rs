@@ -50,6 +50,9 @@ pub const DRIVES_BOUND_PERCENT: f64 = LINK_BOUND_PERCENT;
 /// Per cent of the rate of a queue discipline from which it is the bound: the same as of a link.
 pub const DISCIPLINE_BOUND_PERCENT: f64 = LINK_BOUND_PERCENT;
 
+/// Per cent of time in which a port of an aggregate is occupied, below which it has no flows, but their acknowledgements.
+pub const PORT_IDLE_PERCENT: f64 = 10.0;
+
 /// Per cent of time in which the links were occupied, up to which packets that wait in a queue
 /// discipline wait because of the discipline: with a link that is nearly full they wait for the link.
 pub const LINK_FREE_PERCENT: f64 = 90.0;
@@ -500,7 +503,11 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bottleneck {
         return Bottleneck::RequestRate { percent };
     }
     let links = |threshold: f64| {
-        let full = |ports: &PortShares| ports.fullest_percent >= threshold;
+        // one that is full holds back its own flows alone: another one that is in use and not full has another reason
+        let full = |ports: &PortShares| {
+            let (least, most) = ports.others_percent;
+            ports.fullest_percent >= threshold && (most < threshold || least < PORT_IDLE_PERCENT)
+        };
         let link =
             at_least(way.link_percent, threshold).map(|percent| Bottleneck::Link { percent });
         link.or_else(|| way.ports.filter(full).map(|ports| Bottleneck::OnePort { ports }))
@@ -578,16 +585,29 @@ fn bound(shares: &Shares, way: &DirectionShares) -> Bottleneck {
     if let Some(percent) = cwnd {
         return Bottleneck::CongestionWindow { percent, path: way.path };
     }
-    let explained =
-        |parts: &RoundTripParts| parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT;
-    // CPU times alone explain nothing where frames wait for the interrupts of adapters
-    let measured =
-        |parts: &RoundTripParts| shares.device_percent.is_none() || parts.moderation_us.is_some();
-    if let Some(parts) = shares.round_trip.filter(|parts| measured(parts) && explained(parts)) {
+    let is_bound = |parts: &RoundTripParts| is_measured(shares, parts) && is_explained(parts);
+    if let Some(parts) = shares.round_trip.filter(is_bound) {
         return Bottleneck::RoundTrip { sut: shares.sut, parts };
     }
+    no_single_resource(shares, way)
+}
+
+/// Whether its parts explain a latency.
+fn is_explained(parts: &RoundTripParts) -> bool {
+    parts.unexplained_percent().abs() <= UNEXPLAINED_PERCENT
+}
+
+/// Whether all parts were measured: CPU times alone explain nothing where frames wait for the interrupts of adapters.
+fn is_measured(shares: &Shares, parts: &RoundTripParts) -> bool {
+    shares.device_percent.is_none() || parts.moderation_us.is_some()
+}
+
+/// That no check holds, or that runs have different ones.
+pub(crate) fn no_single_resource(shares: &Shares, way: &DirectionShares) -> Bottleneck {
     let unexplained = || {
-        let reported = shares.round_trip.filter(|parts| measured(parts) || !explained(parts));
+        let is_reported =
+            |parts: &RoundTripParts| is_measured(shares, parts) || !is_explained(parts);
+        let reported = shares.round_trip.filter(is_reported);
         reported.map_or(Unexplained::Unmeasured, Unexplained::Part)
     };
     Bottleneck::NoSingleResource {

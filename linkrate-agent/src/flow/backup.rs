@@ -173,10 +173,11 @@ fn taken(
     if received == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    flow.counters.add_received(received as u64);
     if let Some(wait) = drive.take(received as u64, monotonic_ns()) {
         std::thread::sleep(wait);
     }
+    // what the drives have: flows that wait hold more as their buffers grow
+    flow.counters.add_received(received as u64);
     Ok(received)
 }
 

@@ -100,14 +100,19 @@ fn sentence(
     let of = |measure: Measure| -> Vec<&Effect> {
         effects.iter().filter(|effect| effect.measure == measure).copied().collect()
     };
-    let clause = |measure| clause(results, measure, &of(measure), subject.plural);
     // where the sum of both directions hides what each of them does
     let sums = of(Measure::Throughput);
-    let hides = !sums.is_empty() && !sums.iter().any(|effect| effect.significant);
-    let ways = [Measure::Transmit, Measure::Receive].into_iter().filter(|_| hides);
-    let clauses = REPORTED.into_iter().filter_map(clause);
+    let hidden = |measure: Measure| -> Vec<&Effect> {
+        let is_told = |sum: &&&Effect| sum.significant || sum.same_as.is_some();
+        let tells = |way: &Effect| sums.iter().filter(is_told).any(|sum| sum.is_beside(way));
+        of(measure).into_iter().filter(|way| !tells(way)).collect()
+    };
+    let ways = [Measure::Transmit, Measure::Receive].into_iter();
+    let way_clause = |measure| clause(results, measure, &hidden(measure), subject.plural);
+    let of_measure = |measure| clause(results, measure, &of(measure), subject.plural);
+    let clauses = REPORTED.into_iter().filter_map(of_measure);
     let clauses = clauses.chain(with_it(results, effects, subject.plural));
-    let clauses: Vec<Clause> = clauses.chain(ways.filter_map(clause)).collect();
+    let clauses: Vec<Clause> = clauses.chain(ways.filter_map(way_clause)).collect();
     let all_of_host = clauses.iter().all(|clause| clause.of_host);
     let (does_not, changes) = match subject.plural {
         true => ("do not change", "change"),
@@ -212,6 +217,15 @@ fn range(effects: &[&Effect]) -> String {
     }
 }
 
+/// What effects that are not shown may do.
+fn moves(apart: &[&Effect]) -> &'static str {
+    match apart.iter().filter(|effect| effect.ratio.mean < 1.0).count() {
+        0 => "raise",
+        falls if falls == apart.len() => "reduce",
+        _ => "change",
+    }
+}
+
 /// A change in per cent, without its sign.
 fn size(ratio: f64) -> f64 {
     ((ratio - 1.0) * 100.0).abs()
@@ -237,6 +251,12 @@ fn clause(
         return None;
     }
     let claimed = of(&|effect| effect.significant);
+    // what matters, and is not shown
+    let apart = of(&|effect| {
+        let matters = size(effect.ratio.mean) > results.minimum_effect * 100.0;
+        let is_shown = effect.significant || effect.different || effect.equivalent;
+        matters && !is_shown && words::is_not_significant(effect)
+    });
     if claimed.is_empty() {
         // what scatters too much to say that it does not change, and what is a part of another measure
         if !measure.is_stop_input() {
@@ -256,17 +276,8 @@ fn clause(
             let (changes, cases) = (verb("changes", "change"), in_cases(&different));
             let text = format!("{changes} {word}{cases}, perhaps by too little to matter");
             (different, Says::Changed(text))
-        } else if let apart = of(&|effect| {
-            let matters = size(effect.ratio.mean) > results.minimum_effect * 100.0;
-            matters && words::is_not_significant(effect)
-        }) && !apart.is_empty()
-        {
-            let moves = match apart.iter().filter(|effect| effect.ratio.mean < 1.0).count() {
-                0 => "raise",
-                falls if falls == apart.len() => "reduce",
-                _ => "change",
-            };
-            let (size, cases) = (range(&apart), in_cases(&apart));
+        } else if !apart.is_empty() {
+            let (moves, size, cases) = (moves(&apart), range(&apart), in_cases(&apart));
             let text = format!("may {moves} {word} by {size}{cases} (not significant)");
             (apart, Says::Changed(text))
         } else {
@@ -305,7 +316,19 @@ fn clause(
             true => String::new(),
             false => format!(" ({})", notes.join("; ")),
         };
-        format!("{} {word} by {size}{notes}{}", action(falls > 0, plural), in_cases(&claimed))
+        let more = match &apart[..] {
+            [] => String::new(),
+            apart => {
+                let (moves, size) = (moves(apart), range(apart));
+                let may = match action(falls > 0, true) == moves {
+                    true => "perhaps".to_owned(),
+                    false => format!("and may {moves} it"),
+                };
+                format!(", {may} by {size} in {} more (not significant)", apart.len())
+            }
+        };
+        let acts = action(falls > 0, plural);
+        format!("{acts} {word} by {size}{notes}{}{more}", in_cases(&claimed))
     };
     Some(Clause::of(results, &claimed, Says::Changed(text)))
 }
@@ -313,10 +336,17 @@ fn clause(
 /// `without the emulated driver −39 to −21 %`, where the driver is in one of the two cells alone.
 fn without_driver(results: &StudyResults, effects: &[&Effect]) -> Option<String> {
     let of_engine = effects.iter().filter(|effect| effect.factor == figures::TOE_FACTOR);
-    let changes = of_engine.filter_map(|effect| Some(effect.without_driver?.mean));
+    let (unknown, known): (Vec<&Effect>, Vec<&Effect>) =
+        of_engine.copied().partition(|effect| effect.without_driver_unknown);
+    let changes = known.iter().filter_map(|effect| Some(effect.without_driver?.mean));
     let low = changes.clone().reduce(f64::min)?;
     let high = changes.reduce(f64::max)?;
-    Some(format!("without the {} {}", words::driver_of(results), number::changes(low, high)))
+    let open = match unknown.len() {
+        0 => String::new(),
+        open => format!(", {open} not known"),
+    };
+    let driver = words::driver_of(results);
+    Some(format!("without the {driver} {}{open}", number::changes(low, high)))
 }
 
 /// `65 %`, and `63 to 67 %`.

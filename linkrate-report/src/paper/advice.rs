@@ -127,8 +127,12 @@ fn one(
     let of_step = between(first, best);
     let subject = of_step.first()?.subject();
     let it = if subject.plural { "they" } else { "it" };
+    // what more of it may lose
+    let mut beyond = levels.iter().skip_while(|level| *level != best).skip(1);
+    let loses = |to: &&Level| between(first, to).iter().any(|step| step.may_lose());
     let more = scale
         && Some(best) != levels.last()
+        && !beyond.any(loses)
         && labels::number(best) < levels.last().and_then(|l| labels::number(l));
     let or_more = match (more, labels::is_size(best)) {
         (false, _) => "",
@@ -213,6 +217,7 @@ fn without_gain(
             (_, true) => format!("It may be too small to matter: {}.", labels::either(&measures)),
             _ => format!("No difference in {} favors one of them.", labels::either(&measures)),
         };
+        let cost = format!("{cost}{}", not_compared(&from_first));
         return Advice { heading: "", say, cost, condition };
     }
     let say =

@@ -119,6 +119,17 @@ impl<'a> Step<'a> {
         self.effects.iter().any(|index| is_adverse(self.effect(*index)))
     }
 
+    /// Whether an effect for the worse is shown, or is not shown though its own interval excludes no change.
+    pub fn may_lose(&self) -> bool {
+        let more_is_better = self.measure.more_is_better();
+        let is_worse = |effect: &Effect| (effect.ratio.mean > 1.0) != more_is_better;
+        let is_apart = |effect: &Effect| {
+            effect.significant || effect.different || words::is_not_significant(effect)
+        };
+        let mut effects = self.effects.iter().map(|index| self.effect(*index));
+        effects.any(|effect| is_worse(effect) && is_apart(effect))
+    }
+
     /// The cell at one end of an effect.
     pub fn cell(&self, index: usize, end: &Level) -> Option<&'a CellResult> {
         let effect = self.effect(index);

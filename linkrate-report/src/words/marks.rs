@@ -81,10 +81,14 @@ pub fn caption<'p>(
 /// lower rate, because interrupts come at the same times.
 const SAFE: f64 = 0.8;
 
-/// The scale of the testbed at which links would bound the cells that a CPU bound, with one significant
-/// digit. `None` without a limit of links, and where a CPU allowed too little to tell.
+/// The scale of the testbed at which links would bound the cells that are marked, with one significant
+/// digit. `None` without a limit of links, where a CPU bound none of them, and where it allowed too little to tell.
 fn remedy(results: &StudyResults) -> Option<f64> {
-    let bound = results.cells.iter().filter(|cell| cell.verdict.is_bound_by_a_cpu());
+    if !results.cells.iter().any(|cell| cell.verdict.is_bound_by_a_cpu()) {
+        return None;
+    }
+    let is_marked = |cell: &&CellResult| cell.runs > 0 && !cell.verdict.is_of_the_adapter();
+    let bound = results.cells.iter().filter(is_marked);
     let shares = bound.filter_map(|cell| {
         let mean = |quantity: &Option<Quantity>| Some(quantity.as_ref()?.interval.mean);
         Some(mean(&cell.throughput)? / mean(&cell.limit)?)

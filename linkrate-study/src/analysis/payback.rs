@@ -202,7 +202,9 @@ fn paybacks(
         let beside = without_driver
             .as_ref()
             .and_then(|(saved, corners)| Some(with_corners(paid_after(saved)?.quotient, corners)))
-            .filter(&is_bounded);
+            .filter(&is_bounded)
+            // as the saving by itself, of which the uncertainty of both costs takes what it may
+            .filter(|_| saved_beside.is_some_and(|saved| is_bounded(&saved.interval)));
         let outcome = match (effect.significant, effect.ratio.mean < 1.0) {
             (true, true) if is_bounded(&bytes) => Outcome::Pays,
             (true, false) => Outcome::Never,

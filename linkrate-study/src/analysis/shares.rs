@@ -8,36 +8,42 @@ use crate::analysis::{adapter, disciplines, limit, round_trip};
 use crate::store::StoredRun;
 use crate::verdict::{
     Bottleneck, CpuShare, DirectionShares, FlowDirection, Judged, PathShares, PortShares, Shares,
-    Verdict, judge,
+    Verdict, judge, no_single_resource,
 };
 use linkrate_stats::sample::mean;
 
 /// What bound a cell: in each direction what bound most of its runs, with the shares of those, or of all where they agree. A
-/// mean over runs that differ may be what bound none of them.
+/// mean over runs that differ may be what bound none of them. Where as many runs have another bound, there is none.
 pub fn verdict<'a>(runs: impl IntoIterator<Item = &'a StoredRun>, scale: f64) -> Verdict {
     let runs: Vec<&StoredRun> = runs.into_iter().filter(|run| run.is_good()).collect();
     let judged = |runs: &[&StoredRun]| judge(&of_runs(runs.iter().copied(), scale));
     let alone: Vec<Verdict> = runs.iter().map(|run| judged(&[run])).collect();
-    let mut verdict = judged(&runs);
-    for (at, way) in verdict.directions.iter_mut().enumerate() {
+    let of_all = of_runs(runs.iter().copied(), scale);
+    let mut verdict = judge(&of_all);
+    for ((at, way), shares) in verdict.directions.iter_mut().enumerate().zip(&of_all.ways) {
         let bounds: Vec<&Bottleneck> =
             alone.iter().filter_map(|run| Some(&run.directions.get(at)?.bottleneck)).collect();
         let agreeing =
             |bound: &Bottleneck| bounds.iter().filter(|other| other.word() == bound.word()).count();
         let is_majority = |count: usize| count * 2 > bounds.len();
-        let of_adapter = bounds.iter().filter(|bound| bound.is_of_the_adapter()).count();
-        let among = bounds
-            .iter()
-            .filter(|bound| bound.is_of_the_adapter() == is_majority(of_adapter))
-            .max_by_key(|bound| agreeing(bound));
-        let Some(most) = among.filter(|_| !is_majority(agreeing(&way.bottleneck))) else {
+        if is_majority(agreeing(&way.bottleneck)) {
             continue;
-        };
+        }
+        let of_adapter = bounds.iter().filter(|bound| bound.is_of_the_adapter()).count();
+        let is_among = |bound: &&&Bottleneck| bound.is_of_the_adapter() == is_majority(of_adapter);
+        let among = || bounds.iter().filter(is_among);
+        let Some(most) = among().max_by_key(|bound| agreeing(bound)) else { continue };
+        if among().any(|other| other.word() != most.word() && agreeing(other) == agreeing(most)) {
+            way.bottleneck = no_single_resource(&of_all, shares);
+            continue;
+        }
         let has = |(_, own): &(&&StoredRun, &&Bottleneck)| own.word() == most.word();
         let its: Vec<&StoredRun> =
             runs.iter().zip(&bounds).filter(has).map(|(run, _)| *run).collect();
         if let Some(of_most) = judged(&its).directions.into_iter().nth(at) {
-            *way = Judged { agreeing: way.agreeing, ..of_most };
+            // how far links were filled is told of all runs beside rates of all runs
+            let (agreeing, link_percent) = (way.agreeing, way.link_percent);
+            *way = Judged { agreeing, link_percent, ..of_most };
         }
     }
     verdict.with_runs(alone)

@@ -254,19 +254,24 @@ fn effects_are_paired_so_that_drift_cancels() {
 fn a_rate_that_the_study_set_is_no_news() {
     let comparisons = effects::comparisons(&fixture::ladder());
     let mut results = analyse(&ladder());
-    let mut of = |bottleneck: verdict::Bottleneck, limits: [f64; 2]| {
-        for (cell, mean) in results.cells.iter_mut().zip(limits) {
+    let mut of = |bottleneck: verdict::Bottleneck, limits: [f64; 2], ratio: [f64; 3]| {
+        for cell in &mut results.cells {
             cell.verdict.directions[0].bottleneck = bottleneck.clone();
-            let interval = Interval { mean, low: None, high: None };
-            cell.limit = Some(Quantity { interval, unit: Unit::BitsPerSecond });
         }
-        of_the_machine(&comparisons[0], &results.cells, &mut results.effects);
+        let [low, mean, high] = ratio;
+        results.effects[1].ratio = Interval { mean, low: Some(low), high: Some(high) };
+        let limit = |cell: usize, _| limits.get(cell).copied();
+        of_the_machine(&comparisons[0], &results.cells, &limit, 0.02, &mut results.effects);
         results.effects.iter().map(|effect| effect.same_as).take(2).collect::<Vec<_>>()
     };
-    let link = verdict::Bottleneck::Link { percent: 99.9 };
-    assert_eq!(of(link.clone(), [1e9, 4e9]), [None, Some(Fact::Limit)]);
-    assert_eq!(of(link, [1e9, 1e9]), [None, None]);
-    assert_eq!(of(verdict::Bottleneck::Store { percent: 99.9 }, [1e9, 4e9]), [None, None]);
+    let link = || verdict::Bottleneck::Link { percent: 99.9 };
+    let as_set = [3.9, 4.05, 4.2];
+    assert_eq!(of(link(), [1e9, 4e9], as_set), [None, Some(Fact::Limit)]);
+    assert_eq!(of(link(), [1e9, 1e9], [1.0; 3]), [None, None], "that nothing changes is a result");
+    assert_eq!(of(link(), [1e9, 4e9], [3.96, 3.97, 3.98]), [None, Some(Fact::Limit)]);
+    assert_eq!(of(link(), [1e9, 4e9], [3.4, 3.5, 3.6]), [None, None], "another change");
+    let store = verdict::Bottleneck::Store { percent: 99.9 };
+    assert_eq!(of(store, [1e9, 4e9], as_set), [None, None]);
 }
 
 #[test]

@@ -145,7 +145,7 @@ pub fn of_difference(difference: Interval, [from, to]: [(f64, Reach); 2]) -> Int
 }
 
 /// The interval of a figure of several costs: that of all costs as measured, with the ends of those `at` the corners,
-/// where one cost alone is as low or as high as it may be. Between the corners, the figure must rise or fall with each cost
+/// where each cost is as low or as high as it may be. Between the corners, the figure must rise or fall with each cost
 /// throughout. An end that is open at a corner is open.
 #[must_use]
 pub fn with_corners(
@@ -159,10 +159,9 @@ pub fn with_corners(
     })
 }
 
-/// The corners of two costs with these, as factors of each.
+/// The corners of two costs with these, as factors of each: either may be as low or as high as it may be, whatever the other is.
 pub fn corners([first, second]: [Reach; 2]) -> impl Iterator<Item = [f64; 2]> {
-    let alone = first.ends().map(|end| [end, 1.0]).into_iter();
-    alone.chain(second.ends().map(|end| [1.0, end]))
+    first.ends().into_iter().flat_map(move |one| second.ends().map(|other| [one, other]))
 }
 
 /// The SUT's CPU use without load, in per cent; `None` without a good idle run.

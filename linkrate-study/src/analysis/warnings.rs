@@ -39,6 +39,9 @@ pub mod scatter;
 /// How the warning of a cell begins of which every run failed; its end is a reason.
 pub const EVERY_RUN_FAILED: &str = "Every run of ";
 
+/// Part of the transactions that had not ended, above which they hide a 99th percentile.
+const OPEN_SHARE: f64 = 0.01;
+
 /// CPU use without load, in per cent, above which service demands contain something else.
 pub const BACKGROUND_CPU_PERCENT: f64 = 2.0;
 
@@ -358,16 +361,32 @@ fn lost(name: &str, runs: &[&StoredRun]) -> Option<String> {
 /// Runs with too few transactions for a percentile that others have.
 fn few_transactions(name: &str, runs: &[&StoredRun]) -> Option<String> {
     let good = runs.iter().filter(|run| run.is_good()).count();
-    let with = runs.iter().filter(|run| figure(Measure::LatencyP99, run).is_some()).count();
-    (0 < with && with < good).then(|| {
+    let without = |run: &&&StoredRun| run.is_good() && figure(Measure::LatencyP99, run).is_none();
+    // the percentile is of a time that some of them had not ended yet
+    let is_open = |run: &&&StoredRun| {
+        let latency = run.measurement().and_then(|run| run.latency.as_ref());
+        latency.is_some_and(|latency| latency.open_share > OPEN_SHARE)
+    };
+    let without: Vec<&&StoredRun> = runs.iter().filter(without).collect();
+    let open = without.iter().copied().filter(is_open).count();
+    let have = |count: usize| if count == 1 { "1 run has" } else { "runs have" };
+    let counted = |count: usize| match count {
+        1 => have(1).to_owned(),
+        many => format!("{many} {}", have(many)),
+    };
+    let few = without.len() - open;
+    let mut causes = Vec::new();
+    if few > 0 {
+        causes.push(format!("{} too few transactions", counted(few)));
+    }
+    if open > 0 {
+        causes.push(format!("{} too many that had not ended", counted(open)));
+    }
+    (!without.is_empty() && without.len() < good).then(|| {
         format!(
-            "{name}: {} too few transactions for a 99th percentile of latency. No effect on it is computed, which would \
-             be that of the fast runs.",
-            if good - with == 1 {
-                "1 run has".to_owned()
-            } else {
-                format!("{} runs have", good - with)
-            }
+            "{name}: {} for a 99th percentile of latency. No effect on it is computed, which would be that of the fast \
+             runs.",
+            causes.join(", and ")
         )
     })
 }

@@ -23,6 +23,9 @@ const ON_ITS_WAY: f64 = 1e-3;
 /// something else had its CPU: a turn of another program, or a tick of steal. A run with more is refused.
 const STOOD_STILL: f64 = 10e-3;
 
+/// The same as a part of the measurement: a run with more would move figures by as much.
+const STOOD_STILL_SHARE: f64 = 0.01;
+
 /// The directions that are compared with a limit: each by itself, and both together (`None`), which share
 /// the buses.
 pub const WAYS: [Option<FlowDirection>; 3] =
@@ -61,8 +64,8 @@ impl Over {
     }
 }
 
-/// The share of what its links and buses carry that a run moved in one direction, or in both together (`None`), in per cent.
-/// `None` where there is no such limit, or tape drives take less, which a sink may be ahead of.
+/// The share of its limit that a run moved in one direction, or in both together (`None`), in per cent.
+/// `None` where there is no limit.
 pub fn percent(
     testbed: &TestbedSpec,
     spec: &RunSpec,
@@ -70,7 +73,7 @@ pub fn percent(
     direction: Option<FlowDirection>,
 ) -> Option<f64> {
     let (share, _) = share(testbed, spec, run, direction)?;
-    (!share.of_drives).then(|| share.percent())
+    Some(share.percent())
 }
 
 /// What a run moved beside its limit, and its measurement in seconds.
@@ -125,9 +128,7 @@ pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option
 /// How far the sink of a backup may be ahead of its tape drives, seconds.
 fn ahead(spec: &RunSpec, over: &Over) -> f64 {
     match &spec.task {
-        Task::Workload(workload) if over.of_drives => {
-            workload.backup.ahead_s(workload.flows(spec.clients))
-        }
+        Task::Workload(workload) if over.of_drives => workload.backup.ahead_s(),
         _ => 0.0,
     }
 }
@@ -192,7 +193,8 @@ pub(super) fn check(
     spec: &RunSpec,
     run: &Measurement,
 ) -> Result<(), Rejection> {
-    let Some(over) = over_by(STOOD_STILL, testbed, spec, run) else { return Ok(()) };
+    let stood_still = STOOD_STILL.min(spec.duration.as_secs_f64() * STOOD_STILL_SHARE);
+    let Some(over) = over_by(stood_still, testbed, spec, run) else { return Ok(()) };
     let Over { direction, rate, limit, behind_gaps_bytes, .. } = over;
     let (way, bound) = (way_words(direction), over.bound_words());
     let cause = match behind_gaps_bytes {
