@@ -8,7 +8,7 @@
 
 use linkrate_study::comparison::StudyComparison;
 
-use crate::layout::{GAP, Paper, Style, clean, notes};
+use crate::layout::{GAP, Paper, RULED, Style, clean, notes};
 use crate::paper::render;
 use crate::table::{Group, NAME, NUMBER, Table, TableRow, WHOLE, column};
 use crate::{ReportError, json};
@@ -48,7 +48,7 @@ pub fn table(comparison: &StudyComparison, width: Option<u16>, style: Style) -> 
         let head = ["effect", "baseline", "candidate", "ratio", "interval", "verdict"];
         sections.push(groups(head, &view.effects, &paper));
     }
-    sections.push(notes(&view.notes, &paper));
+    sections.push(notes(&view.notes, &paper, RULED));
     let mut text = sections.join("\n\n");
     text.push('\n');
     text

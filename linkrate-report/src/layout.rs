@@ -149,12 +149,12 @@ pub struct Note {
 }
 
 /// Sentences, each behind its word.
-pub(crate) fn notes(notes: &[Note], paper: &Paper) -> String {
+pub(crate) fn notes(notes: &[Note], paper: &Paper, style: TableStyle) -> String {
     if notes.is_empty() {
         return String::new();
     }
     let mut table = paper.new_table();
-    table.load_style(TableStyle::new());
+    table.load_style(style);
     for note in notes {
         table.add_row([note.word.to_owned(), clean(&note.text)]);
     }

@@ -60,7 +60,7 @@ pub struct Failure {
 
 /// Whether connection offloads to a TCP offload engine pay.
 #[derive(Debug, Serialize)]
-pub struct Worth {
+pub struct Paybacks {
     /// The conclusion, and what is behind it.
     pub said: Vec<String>,
     /// After how many bytes connection offloads have paid, and what they cost.
@@ -101,7 +101,7 @@ pub struct Paper<'a> {
     /// The pairs of a fleet.
     pub fleet: Option<fleet::Section>,
     /// Whether connection offloads to a TCP offload engine pay.
-    pub worth: Option<Worth>,
+    pub worth: Option<Paybacks>,
     /// Where a larger window stops to help.
     pub window: Option<Numbered>,
     /// Rates over time, with the events.
@@ -179,7 +179,7 @@ impl<'a> Paper<'a> {
             agreement: agreement.into_iter().next().map_or_else(String::new, |check| check.text),
             published_figure,
             fleet,
-            worth: results.payback.as_ref().map(|of| Worth {
+            worth: results.payback.as_ref().map(|of| Paybacks {
                 said: payback::sentences(of),
                 tables: payback::tables(of, |at| words::capitalised(&labels::cell(at)))
                     .into_iter()

@@ -370,7 +370,7 @@ impl Page<'_> {
             let why = "good runs of blocks in which something from outside spoiled another run";
             note("left out", format!("{left_out} {why}"));
         }
-        layout::notes(&notes, &self.paper)
+        layout::notes(&notes, &self.paper, TableStyle::new())
     }
 }
 

@@ -9,7 +9,7 @@
 
 use linkrate_study::trend::StudyTrend;
 
-use crate::layout::{Paper, Style, clean, notes};
+use crate::layout::{Paper, RULED, Style, clean, notes};
 use crate::paper::render;
 use crate::table::{Group, NAME, NUMBER, SAY, Table, TableRow, WHOLE, columns};
 use crate::{ReportError, json};
@@ -54,7 +54,7 @@ pub fn table(trend: &StudyTrend, width: Option<u16>, style: Style) -> String {
         table.push("since", NAME, all().map(|one| one.after.as_str()));
         sections.push(table.text(&paper));
     }
-    sections.push(notes(&view.notes, &paper));
+    sections.push(notes(&view.notes, &paper, RULED));
     let mut text = sections.join("\n\n");
     text.push('\n');
     text

@@ -110,9 +110,9 @@ fn of_cells(
     add(&format!("Service demand{shared}"), &|cell| {
         figure(cell, Measure::ServiceDemand, cell.service_demand)
     });
-    add("Runs", &|cell| Field {
-        text: cell.runs.to_string(),
-        small: (cell.failed > 0).then(|| format!("{} failed", cell.failed)).unwrap_or_default(),
+    add("Runs", &|cell| {
+        let failed = (cell.failed > 0).then(|| format!("{} failed", cell.failed));
+        (cell.runs.to_string(), failed).into()
     });
     table.push("Limited by", SHORT, cells.iter().map(|cell| cell.verdict.limited_by()));
     let mut notes = Vec::new();

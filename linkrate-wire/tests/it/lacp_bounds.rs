@@ -131,7 +131,7 @@ fn a_partner_that_repeats_an_old_pdu_is_not_sent_to() {
     for _ in 0..60 {
         lone.event(Event::Lacpdu { port: 1, pdu: old });
         lone.after(seconds(1));
-        assert_eq!(lone.distributing(), []);
+        assert_eq!(lone.distributing(), [0; 0]);
     }
 }
 

@@ -145,7 +145,7 @@ fn two_passive_ends_are_silent() {
     let mut passive = peer(READY);
     passive.state.activity = false;
     lone.hear_for(seconds(4), &[(1, passive)]);
-    assert_eq!(lone.distributing(), []);
+    assert_eq!(lone.distributing(), [0; 0]);
     assert_eq!(lone.status(1).partner.map(|one| one.state.synchronization), Some(false));
     lone.hear(1, peer(READY));
     assert_eq!(lone.distributing(), [1]);
@@ -166,7 +166,7 @@ fn mux_opens_one_direction_after_the_other() {
     assert!(lone.status(1).actor.state.synchronization);
     lone.hear(1, peer(SYNC));
     assert_eq!(mux(&lone), (mux::State::Collecting, mux::Cause::PartnerInSync));
-    assert_eq!(lone.distributing(), [], "the partner does not collect");
+    assert_eq!(lone.distributing(), [0; 0], "the partner does not collect");
     lone.hear(1, peer(SYNC | 0x10));
     assert_eq!(mux(&lone), (mux::State::Distributing, mux::Cause::PartnerCollects));
     lone.hear(1, peer(SYNC));
@@ -204,7 +204,7 @@ fn a_partner_in_sync_with_another_end_is_not_in_sync() {
         assert_eq!(lone.distributing(), [1]);
         let stale = lone.status(1).counters.stale_rx;
         lone.event(Event::Lacpdu { port: 1, pdu: Lacpdu { partner: other, ..pdu } });
-        assert_eq!(lone.distributing(), [], "{other:?}");
+        assert_eq!(lone.distributing(), [0; 0], "{other:?}");
         assert_eq!(lone.status(1).counters.stale_rx, stale + 1);
     }
     // an individual link needs no agreement on the aggregate
