@@ -75,6 +75,30 @@ pub struct Discard {
     pub partial: bool,
 }
 
+/// What only some fabrics do. Groups, ports and switches have numbers.
+#[derive(Debug)]
+pub(crate) enum FabricCommand {
+    /// Makes ports a group that leads to one aggregate, or changes the group.
+    SetGroup(usize, GroupSpec),
+    /// Makes a port a member of other VLANs, and lets it count there.
+    SetVlans(usize, Vlans, Arc<SwitchCounters>),
+    /// Lets a switch go silent, or begin again with what it was told of ports, VLANs and groups.
+    SetSwitchAlive(usize, bool),
+    /// Makes a permanent connection, in both directions.
+    Connect(End, End),
+    /// Makes emulated LANs with these servers, which count here.
+    Emulate(Vec<ElanSpec>, Arc<ElanCounters>),
+    /// Makes a bridge between Ethernet ports and an emulated LAN: a client with these addresses, on a link
+    /// of this kind.
+    Bridge(LaneStation, LinkSpec, Arc<BridgeShared>),
+    /// Makes an ATMARP server, which counts there and shows what it knows.
+    ServeAddresses(Arc<ArpShared>),
+    /// Sets how a full queue before a port drops cells.
+    SetDiscard(usize, Discard),
+    /// Lets a port count cells there.
+    CountCells(usize, Arc<AtmSwitchCounters>),
+}
+
 /// What carries frames or cells from port to port. Ports have numbers; a port that is gone leaves its
 /// number free.
 pub(crate) trait Fabric: fmt::Debug + Send {
@@ -91,37 +115,8 @@ pub(crate) trait Fabric: fmt::Debug + Send {
     /// ends are lost.
     fn cut(&mut self, port: usize, now_ps: u64);
 
-    /// Makes ports a group that leads to one aggregate, or changes the group. A fabric without groups
-    /// ignores it.
-    fn set_group(&mut self, _number: usize, _group: GroupSpec) {}
-
-    /// Makes a port a member of other VLANs, and lets it count there. A fabric without VLANs
-    /// ignores it.
-    fn set_vlans(&mut self, _port: usize, _vlans: Vlans, _counters: Arc<SwitchCounters>) {}
-
-    /// Makes a permanent connection, in both directions. A fabric without connections ignores it.
-    fn connect(&mut self, _one: End, _other: End) {}
-
-    /// Makes emulated LANs with these servers, which count here. A fabric without calls ignores it.
-    fn emulate(&mut self, _elans: Vec<ElanSpec>, _counters: Arc<ElanCounters>) {}
-
-    /// Makes a bridge between its Ethernet ports and an emulated LAN: a client with these addresses, on a
-    /// link of this kind. A fabric without Ethernet ports beside others ignores it.
-    fn bridge(&mut self, _station: LaneStation, _link: LinkSpec, _shared: Arc<BridgeShared>) {}
-
-    /// Makes an ATMARP server, which counts there and shows what it knows. A fabric without calls
-    /// ignores it.
-    fn serve_addresses(&mut self, _shared: Arc<ArpShared>) {}
-
-    /// Sets how a full queue before a port drops cells. A fabric without such queues ignores it.
-    fn set_discard(&mut self, _port: usize, _discard: Discard) {}
-
-    /// Lets a port count cells there. A fabric without such counters ignores it.
-    fn count_cells(&mut self, _port: usize, _counters: Arc<AtmSwitchCounters>) {}
-
-    /// Lets switch number `switch` of the fabric go silent, or begin again with what it was told of
-    /// ports, VLANs and groups. A fabric without that switch ignores it.
-    fn set_switch_alive(&mut self, _switch: usize, _alive: bool) {}
+    /// Does what not every fabric does; the others ignore it.
+    fn control(&mut self, _command: FabricCommand) {}
 
     /// Takes frames that have left port `from` by `at_ps`.
     fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64);

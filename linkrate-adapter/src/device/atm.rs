@@ -29,7 +29,7 @@ use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
 use crate::atm::assembly::Assembly;
 use crate::atm::lane::{Lane, LaneShared, LaneStation};
-use crate::atm::{ArpShared, ChannelShared};
+use crate::atm::{ArpShared, AtmShared, ChannelShared};
 use crate::cells::CellTrain;
 use crate::clock::{DeviceClock, earlier, time};
 use crate::fabric::InFlight;
@@ -89,6 +89,7 @@ impl AtmLimits {
 #[derive(Debug)]
 pub(crate) struct Atm {
     shared: Arc<PortShared>,
+    atm: Arc<AtmShared>,
     largest_packet: usize,
     /// Octets of the longest unit that its connections carry.
     longest_unit: usize,
@@ -126,6 +127,7 @@ impl Atm {
     pub(crate) fn new(limits: AtmLimits, mount: Mount) -> Self {
         let Mount { shared, interface, bus, clock } = mount;
         let (_, knobs) = shared.settings.requested();
+        let atm = shared.atm.clone().unwrap_or_default();
         let lane = limits.lane.as_ref().map(|station| Box::new(Lane::new(station)));
         let of_packets = limits.largest_packet + snap::HEADER;
         let longest = lane.as_ref().map_or(of_packets, |lane| lane.longest());
@@ -137,14 +139,14 @@ impl Atm {
             shared: Arc::new(ChannelShared::new(*connection)),
         };
         let channels: Vec<_> = limits.connections.iter().enumerate().map(channel).collect();
-        *shared.channels() = channels.iter().map(|channel| Arc::clone(&channel.shared)).collect();
+        *atm.channels() = channels.iter().map(|channel| Arc::clone(&channel.shared)).collect();
         if limits.lane.is_some() {
             // a device is made once
-            let _ = shared.lane.set(LaneShared::default());
+            let _ = atm.lane.set(LaneShared::default());
         }
         let switched = limits.station.filter(|_| limits.switched);
         if switched.is_some() {
-            let _ = shared.atmarp.set(ArpShared::default());
+            let _ = atm.atmarp.set(ArpShared::default());
         }
         let permanent = limits.station.filter(|_| !limits.switched);
         Self {
@@ -153,6 +155,7 @@ impl Atm {
             longest_unit: longest,
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
+            atm,
             largest_packet: limits.largest_packet,
             knobs,
             request: 0,
@@ -181,7 +184,7 @@ impl Atm {
     /// works with.
     fn apply_settings(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
-        let (atm_request, atm_knobs) = self.shared.atm_settings.requested();
+        let (atm_request, atm_knobs) = self.atm.settings.requested();
         (self.request, self.atm_request) = (request, atm_request);
         if !self.shared.is_stuck() {
             self.knobs = knobs;
@@ -192,7 +195,7 @@ impl Atm {
         }
         self.shared.interface.apply_settings(&self.knobs, self.links[0].rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
-        self.shared.atm_settings.acknowledge(atm_request, self.atm_knobs.clone());
+        self.atm.settings.acknowledge(atm_request, self.atm_knobs.clone());
     }
 
     /// Raises the interrupts that are due, and says whether one was.
@@ -237,8 +240,8 @@ impl Atm {
     }
 
     fn refresh_settings(&mut self) {
-        let Self { shared, request, atm_request, .. } = &*self;
-        if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
+        let Self { shared, atm, request, atm_request, .. } = &*self;
+        if shared.settings.latest() != *request || atm.settings.latest() != *atm_request {
             self.apply_settings();
         }
     }
@@ -278,7 +281,7 @@ impl Atm {
     /// A call has a connection.
     fn add_channel(&mut self, connection: Connection, purpose: Purpose, peer: AtmAddress) {
         let shared = Arc::new(ChannelShared::of_call(connection, purpose, peer));
-        self.shared.channels().push(Arc::clone(&shared));
+        self.atm.channels().push(Arc::clone(&shared));
         let rate = BitRate(f64::from(self.atm_knobs.peak_rate) * 1e3);
         self.channels.push(Channel {
             headers: Headers::of(connection),
@@ -296,7 +299,7 @@ impl Atm {
             channel.number = number;
         }
         let known = self.channels.iter().map(|channel| Arc::clone(&channel.shared));
-        *self.shared.channels() = known.collect();
+        *self.atm.channels() = known.collect();
     }
 }
 

@@ -30,7 +30,7 @@ impl Atm {
         if !self.links[0].received_cells(count) {
             return;
         }
-        let counters = &self.shared.atm;
+        let counters = &self.atm.counters;
         counters.rx_cells.add(count as u64);
         let completed = match train {
             CellTrain::Run(run) => {
@@ -67,7 +67,7 @@ impl Atm {
 
     /// Takes a cell whose header may be wrong.
     fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<(usize, Result<Received, Defect>)> {
-        let counters = &self.shared.atm;
+        let counters = &self.atm.counters;
         let header = match self.headers.check(cell::header(cell)) {
             Found::Right => cell::header(cell),
             Found::Corrected(header) => {
@@ -100,7 +100,7 @@ impl Atm {
     /// Counts a unit that a channel did not receive.
     pub(super) fn count_defect(&self, channel: usize, defect: Defect) {
         self.channels[channel].shared.defects.count(defect);
-        self.shared.defects.count(defect);
+        self.atm.defects.count(defect);
         // RFC 2515: units with an error of AAL5 are errors of the interface
         self.links[0].shared.counters.in_errors.add(1);
     }
@@ -126,13 +126,13 @@ impl Atm {
             Some(arp::ETHER_TYPE) if self.resolution.is_some() || self.switched.is_some() => {
                 self.take_message(channel, &frame.to_vec(), at_ps);
             }
-            _ => self.shared.atm.unknown_protocol.add(1),
+            _ => self.atm.counters.unknown_protocol.add(1),
         }
     }
 
     fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
         let Ok(message) = AtmArp::parse(message) else {
-            self.shared.atm.unknown_protocol.add(1);
+            self.atm.counters.unknown_protocol.add(1);
             return;
         };
         let reported =

@@ -93,7 +93,7 @@ impl Atm {
                 match why {
                     Unsendable::Malformed => &counters.tx_drop_malformed,
                     Unsendable::Oversized => &counters.tx_drop_oversized,
-                    Unsendable::Unresolved => &shared.atm.unresolved,
+                    Unsendable::Unresolved => &self.atm.counters.unresolved,
                 }
                 .add(1);
                 link.out_errors.add(1);
@@ -136,7 +136,7 @@ impl Atm {
     ) -> u64 {
         if let Some(shaping) = &mut self.channels[channel].shaping {
             if shaping.is_full() {
-                self.shared.atm.peak_rate_full.add(1);
+                self.atm.counters.peak_rate_full.add(1);
                 self.links[0].shared.counters.out_discards.add(1);
             } else {
                 shaping.add(unit, ready_ps);
@@ -177,7 +177,7 @@ impl Atm {
         let run = Run { unit: Arc::clone(unit), headers, range, spacing_ps };
         wire(CellTrain::Run(run), end_ps);
         link.sent_units(u64::from(ends), cells * CELL as u64);
-        self.shared.atm.tx_cells.add(cells);
+        self.atm.counters.tx_cells.add(cells);
         self.channels[channel].shared.tx_cells.add(cells);
     }
 
