@@ -21,7 +21,7 @@ use crate::counters::{AtmSwitchCounters, DriverCounters, ElanCounters, Snapshot}
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::fabric::bridged::BridgeShared;
-use crate::interface::driver_threads;
+use crate::interface::driver::DrivenQueue;
 use crate::port_shared::PortShared;
 
 pub use link::PortLink;
@@ -49,7 +49,7 @@ pub struct Port {
     /// What there is of ATM behind its links.
     atm: AtmBehind,
     /// Its queues that driver threads serve.
-    drivers: Vec<driver_threads::Polled>,
+    drivers: Vec<DrivenQueue>,
     /// The aggregate whose drivers serve it, and its number there.
     member_of: Option<(Arc<Aggregate>, usize)>,
     thread: Arc<DeviceThread>,
@@ -138,7 +138,7 @@ impl Port {
     /// gone.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
-        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        let of_driver = || self.drivers.iter().find_map(DrivenQueue::why_ended);
         let of_interface =
             || self.shared.interface.is_broken().then(|| "its interface is gone".to_owned());
         let of_aggregate = || self.member_of.as_ref().and_then(|(of, _)| of.broken());
@@ -163,7 +163,7 @@ impl Port {
     /// where the device thread serves it, or an aggregate.
     #[must_use]
     pub fn driver_threads(&self) -> Vec<usize> {
-        self.drivers.iter().map(driver_threads::Polled::thread).collect()
+        self.drivers.iter().map(DrivenQueue::thread).collect()
     }
 
     /// Requests settings while traffic flows.

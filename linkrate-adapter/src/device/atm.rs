@@ -24,14 +24,14 @@ use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 use linkrate_wire::machine::call::Purpose;
 
 use super::host_bus::HostBus;
-use super::host_ring;
+use super::host_ring::HostRing;
 use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
 use crate::atm::assembly::Assembly;
 use crate::atm::lane::{Lane, LaneShared, LaneStation};
 use crate::atm::{ArpShared, AtmShared, ChannelShared};
 use crate::cells::CellTrain;
-use crate::clock::{DeviceClock, earlier, time};
+use crate::clock::{earlier, time};
 use crate::fabric::InFlight;
 use crate::frame::Train;
 use crate::interface::moderation::{Adaptive, Moderation, follow};
@@ -99,12 +99,11 @@ pub(crate) struct Atm {
     /// The same for those of ATM.
     atm_knobs: AtmKnobs,
     atm_request: u64,
-    interface: Interface,
+    host: HostRing,
     bus: HostBus,
     adaptive: Adaptive,
     /// An array: the device has exactly one link.
     links: [Link; 1],
-    clock: DeviceClock,
     trains: Pool<Train>,
     channels: Vec<Channel>,
     resolution: Option<Resolution>,
@@ -126,6 +125,7 @@ pub(crate) struct Atm {
 impl Atm {
     pub(crate) fn new(limits: AtmLimits, mount: Mount) -> Self {
         let Mount { shared, interface, bus, clock } = mount;
+        let host = HostRing { shared: Arc::clone(&shared), interface, clock };
         let (_, knobs) = shared.settings.requested();
         let atm = shared.atm.clone().unwrap_or_default();
         let lane = limits.lane.as_ref().map(|station| Box::new(Lane::new(station)));
@@ -161,10 +161,9 @@ impl Atm {
             request: 0,
             atm_knobs: AtmKnobs::default(),
             atm_request: 0,
-            interface,
+            host,
             bus: HostBus::new(bus),
             adaptive: Adaptive::default(),
-            clock,
             trains: Pool::new(TRAINS, Train::default),
             channels,
             resolution: permanent.map(|(atm, ip)| Resolution::new(atm, ip)),
@@ -202,13 +201,11 @@ impl Atm {
     fn interrupt(&mut self, now_ps: u64) -> bool {
         follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
-        for queue in 0..self.interface.queues() {
-            any |=
-                host_ring::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
-            let due_ps = self.interface.receive_due_ps(queue, moderation);
+        for queue in 0..self.host.interface.queues() {
+            any |= self.host.complete(queue, moderation, now_ps);
+            let due_ps = self.host.interface.receive_due_ps(queue, moderation);
             if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
-                let times = (due_ps, now_ps);
-                host_ring::interrupt(&self.shared, &mut self.interface, queue, times);
+                self.host.interrupt(queue, due_ps, now_ps);
                 any = true;
             }
         }
@@ -255,8 +252,8 @@ impl Atm {
     fn follow_carrier(&mut self) {
         let was_up = std::mem::replace(&mut self.was_up, self.shared.first_link().is_up());
         if was_up != self.was_up {
-            self.calls_cleared(self.clock.now_ps());
-            self.switched_cleared(self.clock.now_ps());
+            self.calls_cleared(self.host.clock.now_ps());
+            self.switched_cleared(self.host.clock.now_ps());
         }
     }
 
@@ -349,8 +346,8 @@ impl Device for Atm {
         let low_ps = self.links[0].time_ps(tx_prefetch::FIFO_LOW_BYTES);
         let free_at_ps = held_ps.map_or(self.ahead_ps, |due_ps| due_ps + low_ps);
         let activity = Activity { now_ps, active_ps: self.active_ps, free_at_ps, moderation };
-        let transmit = tx_prefetch::transmit_due_ps(&self.interface, &self.links[0], activity);
-        let interrupt = self.interface.interrupt_due_ps(moderation);
+        let transmit = tx_prefetch::transmit_due_ps(&self.host.interface, &self.links[0], activity);
+        let interrupt = self.host.interface.interrupt_due_ps(moderation);
         let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
         let shaped = earlier(release, self.bus.due_ps());
         let own = assemblies.fold(earlier(earlier(transmit, interrupt), shaped), earlier);
@@ -365,7 +362,7 @@ impl Device for Atm {
     }
 
     fn interface(&mut self) -> &mut Interface {
-        &mut self.interface
+        &mut self.host.interface
     }
 
     fn links(&self) -> &[Link] {

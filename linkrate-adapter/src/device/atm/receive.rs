@@ -15,7 +15,6 @@ use crate::atm::assembly::Received;
 use crate::cells::CellTrain;
 use crate::clock::time;
 use crate::device::host_bus::ToHost;
-use crate::device::host_ring;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
 
@@ -61,7 +60,7 @@ impl Atm {
     }
 
     fn capture(&self, at_ps: u64, write: impl FnOnce(erf::Origin, &mut Vec<u8>)) {
-        let at_ns = self.clock.monotonic_ns(at_ps);
+        let at_ns = self.host.clock.monotonic_ns(at_ps);
         self.shared.capture.cells(0, at_ns, false, &self.shared.counters, write);
     }
 
@@ -149,7 +148,7 @@ impl Atm {
 
     /// Brings a packet or frame to the host over the bus.
     pub(super) fn bring_up(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        match self.bus.towards_host(frame, at_ps, now_ps, (&self.clock, &self.links[0])) {
+        match self.bus.towards_host(frame, at_ps, now_ps, (&self.host.clock, &self.links[0])) {
             ToHost::There(frame, done_ps) => self.hand_up(frame, done_ps),
             ToHost::Waits => {}
             ToHost::Lost => {
@@ -171,13 +170,12 @@ impl Atm {
 
     fn hand_up(&mut self, frame: WireFrame, at_ps: u64) {
         self.links[0].shared.counters.in_unicast.add(1);
-        self.interface.place(QUEUE, 1, at_ps);
+        self.host.interface.place(QUEUE, 1, at_ps);
         let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
         // no checksum was looked at: that is the host's work
         let vnet = VnetHeader::default();
         let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
-        let Self { shared, interface, clock, .. } = self;
-        host_ring::push(shared, interface, clock, QUEUE, descriptor, at_ps);
+        self.host.push(QUEUE, descriptor, at_ps);
     }
 }
 

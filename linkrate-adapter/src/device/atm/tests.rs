@@ -13,6 +13,7 @@ use super::rig::{self, HostSide};
 use super::*;
 use crate::bus::{Bus, DESCRIPTOR_BYTES};
 use crate::cells::{CellTrain, TRAIN_CELLS, Unit};
+use crate::clock::DeviceClock;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::frame::WireFrame;
 
@@ -368,7 +369,7 @@ fn both_directions_share_the_bus() {
     // 1 µs for a byte, descriptor included
     let bytes = 1000 + DESCRIPTOR_BYTES as u64;
     assert_eq!(bus.busy_ns(), bytes * 1000);
-    let ready_ps = one.device.clock.at_ps(one.posted_ns);
+    let ready_ps = one.device.host.clock.at_ps(one.posted_ns);
     assert!(trains.last().unwrap().1 - ready_ps >= bytes * 1_000_000);
     assert_eq!(other.received(trains).len(), 1);
     other.post(&packet(1000, 2));
