@@ -299,8 +299,7 @@ impl Segment {
         let mut ends = BothEnds::default();
         match &end.host {
             HostSide::Device => ends.polled(&mut port, end.queues),
-            HostSide::Drivers(threads) => ends.driven(&mut port, threads, end.queues, end.rings),
-            HostSide::Offloading(threads, _) => {
+            HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => {
                 ends.driven(&mut port, threads, end.queues, end.rings);
             }
             HostSide::Aggregate(aggregate, ..) => ends.queue_pairs(&mut port, aggregate, end.rings),
