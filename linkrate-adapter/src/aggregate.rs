@@ -29,8 +29,7 @@ use crate::AdapterError;
 use crate::counters::Snapshot;
 use crate::interface::InterfaceShared;
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::interface::driver::Driver;
-use crate::interface::driver_threads::{self, DriverThreads};
+use crate::interface::driver::{DrivenQueue, Driver, DriverThreads};
 use crate::interface::queue_pair::QueuePair;
 use crate::interface::rings::{MAX_BYTES, MAX_QUEUE};
 use crate::link::LinkShared;
@@ -66,7 +65,7 @@ pub struct AggregateSpec {
 #[derive(Debug)]
 pub struct Aggregate {
     shared: Arc<AggregateShared>,
-    drivers: Vec<driver_threads::Polled>,
+    drivers: Vec<DrivenQueue>,
 }
 
 /// A port of an aggregate, as everyone sees it.
@@ -194,7 +193,7 @@ impl Aggregate {
     /// The driver threads that take the interrupts of its queues, in their order, as indices among those of its host.
     #[must_use]
     pub fn driver_threads(&self) -> Vec<usize> {
-        self.drivers.iter().map(driver_threads::Polled::thread).collect()
+        self.drivers.iter().map(DrivenQueue::thread).collect()
     }
 
     #[must_use]
@@ -220,7 +219,7 @@ impl Aggregate {
     /// Why it carries no packets any more.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
-        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        let of_driver = || self.drivers.iter().find_map(DrivenQueue::why_ended);
         of_driver().or_else(|| {
             self.shared.interface.is_broken().then(|| "its interface is gone".to_owned())
         })
@@ -243,7 +242,7 @@ impl Aggregate {
 
     /// The interrupts of its queues, which wake their drivers.
     pub(crate) fn interrupts(&self) -> impl ExactSizeIterator<Item = &Arc<ThreadDoorbell>> {
-        self.drivers.iter().map(driver_threads::Polled::interrupt)
+        self.drivers.iter().map(DrivenQueue::interrupt)
     }
 
     /// Takes port `number` with the queue pairs of its queues.

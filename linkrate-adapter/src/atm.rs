@@ -1,13 +1,14 @@
-//! What ATM ports, ATM switches and bridges have in common, and what others may know of the connections of a port and of
-//! address resolution.
+//! What ATM ports, ATM switches and bridges have in common, and what others may know of an ATM port, of its connections
+//! and of address resolution.
 
 pub(crate) mod assembly;
 pub(crate) mod lane;
 
 use std::net::Ipv4Addr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use linkrate_model::AtmKnobs;
 use linkrate_model::lab::{AtmArpEntry, ConnectionReport};
 use linkrate_wire::atm::{AtmAddress, Connection, snap};
 use linkrate_wire::control::arp;
@@ -15,8 +16,41 @@ use linkrate_wire::control::atmarp::{AtmArp, Station};
 use linkrate_wire::machine::call::Purpose;
 
 use crate::cells::Unit;
-use crate::counters::{ArpCounters, Counter, DefectCounters};
+use crate::counters::{ArpCounters, AtmCounters, Counter, DefectCounters};
 use crate::frame::WireFrame;
+use crate::settings::Settings;
+use lane::LaneShared;
+
+/// What the device of an ATM port shares with the controller, beside what every device does.
+#[derive(Debug, Default)]
+pub(crate) struct AtmShared {
+    pub(crate) settings: Settings<AtmKnobs>,
+    /// Those of cells and units.
+    pub(crate) counters: AtmCounters,
+    /// The units that it did not receive.
+    pub(crate) defects: DefectCounters,
+    channels: Mutex<Vec<Arc<ChannelShared>>>,
+    pub(crate) lane: OnceLock<LaneShared>,
+    /// The client of an ATMARP server.
+    pub(crate) atmarp: OnceLock<ArpShared>,
+}
+
+impl AtmShared {
+    /// The connections, as its device has them.
+    pub(crate) fn channels(&self) -> MutexGuard<'_, Vec<Arc<ChannelShared>>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let lane = self.lane.get().into_iter().flat_map(|lane| lane.counters.values());
+        let atmarp = self.atmarp.get().into_iter().flat_map(|atmarp| atmarp.counters.values());
+        let of_client = atmarp.filter(|(name, _)| !name.starts_with(OF_SERVER));
+        self.counters.values().chain(self.defects.values()).chain(lane).chain(of_client)
+    }
+}
+
+/// The names of the counters of a server of ATMARP begin with this.
+pub(crate) const OF_SERVER: &str = "ipoaArpSrvr";
 
 /// An IP address, the ATM address behind it, and when a machine learnt that.
 pub(crate) type Learnt = (Ipv4Addr, AtmAddress, Duration);

@@ -8,7 +8,6 @@
 
 pub mod doorbell;
 pub(crate) mod driver;
-pub(crate) mod driver_threads;
 pub(crate) mod flow_queue;
 pub(crate) mod host_end;
 pub(crate) mod moderation;
@@ -28,7 +27,7 @@ use linkrate_sys::tap::{self, Offloads};
 use linkrate_wire::steering::Progress;
 use rtrb::{Consumer, Producer};
 
-pub use driver_threads::DriverThreads;
+pub use driver::DriverThreads;
 pub use napi::Priority;
 use polled::Polled;
 use queue_pair::{SteeringUpdate, learns};

@@ -12,17 +12,16 @@ use std::time::Duration;
 
 use linkrate_model::lab::{AtmArpReport, ConnectionReport, LaneReport};
 use linkrate_model::{AtmKnobs, PortKnobs};
-use linkrate_wire::link::LinkLaw;
 
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
-use crate::atm::ArpShared;
+use crate::atm::{ArpShared, AtmShared, OF_SERVER};
 use crate::capture::CaptureEnding;
 use crate::counters::{AtmSwitchCounters, DriverCounters, ElanCounters, Snapshot};
 use crate::device_threads::DeviceThread;
 use crate::engine::{Command, Place};
 use crate::fabric::bridged::BridgeShared;
-use crate::interface::driver_threads;
+use crate::interface::driver::DrivenQueue;
 use crate::port_shared::PortShared;
 
 pub use link::PortLink;
@@ -47,16 +46,10 @@ pub struct Port {
     counters: Vec<Arc<DriverCounters>>,
     /// The switch's ports that its links lead to; empty on a cable.
     switch: Vec<SwitchEnd>,
-    /// The counters of the ATM switch's port that it leads to.
-    cells: Option<Arc<AtmSwitchCounters>>,
-    /// Those of the servers of emulated LANs in this switch.
-    elans: Option<Arc<ElanCounters>>,
-    /// The bridge between its Ethernet switch and an emulated LAN.
-    bridge: Option<Arc<BridgeShared>>,
-    /// The ATMARP server in this switch.
-    server: Option<Arc<ArpShared>>,
+    /// What there is of ATM behind its links.
+    atm: AtmBehind,
     /// Its queues that driver threads serve.
-    drivers: Vec<driver_threads::Polled>,
+    drivers: Vec<DrivenQueue>,
     /// The aggregate whose drivers serve it, and its number there.
     member_of: Option<(Arc<Aggregate>, usize)>,
     thread: Arc<DeviceThread>,
@@ -64,6 +57,31 @@ pub struct Port {
     most_connections: usize,
     /// Whether the device thread still serves it.
     attached: bool,
+}
+
+/// What of a segment's ATM counts at a port; nothing where there is none.
+#[derive(Debug, Clone, Default)]
+struct AtmBehind {
+    /// The counters of the switch's port that it leads to.
+    cells: Option<Arc<AtmSwitchCounters>>,
+    /// Those of the servers of emulated LANs in this switch.
+    elans: Option<Arc<ElanCounters>>,
+    /// The bridge between an Ethernet switch and an emulated LAN.
+    bridge: Option<Arc<BridgeShared>>,
+    /// The ATMARP server in this switch.
+    server: Option<Arc<ArpShared>>,
+}
+
+impl AtmBehind {
+    fn values(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        let cells = self.cells.iter().flat_map(|cells| cells.values());
+        let servers = self.elans.iter().flat_map(|elans| elans.values());
+        let of_server = self.server.iter().flat_map(|server| server.counters.values());
+        let of_server = of_server.filter(|(name, _)| name.starts_with(OF_SERVER));
+        let bridge = self.bridge.iter();
+        let bridge = bridge.flat_map(|one| one.lane.counters.values().chain(one.counters.values()));
+        cells.chain(servers).chain(of_server).chain(bridge)
+    }
 }
 
 impl Port {
@@ -82,41 +100,37 @@ impl Port {
         for (name, value) in self.switch.iter().flat_map(|end| end.counters.values()) {
             *all.entry(name.to_owned()).or_default() += value;
         }
-        let cells = self.cells.iter().flat_map(|cells| cells.values());
-        let servers = self.elans.iter().flat_map(|elans| elans.values());
-        let of_server = self.server.iter().flat_map(|server| server.counters.values());
-        let of_server = of_server.filter(|(name, _)| name.starts_with("ipoaArpSrvr"));
-        let bridge = self.bridge.iter();
-        let bridge = bridge.flat_map(|one| one.lane.counters.values().chain(one.counters.values()));
-        let servers = servers.chain(of_server).chain(bridge);
-        all.extend(cells.chain(servers).map(|(name, value)| (name.to_owned(), value)));
+        all.extend(self.atm.values().map(|(name, value)| (name.to_owned(), value)));
         all
     }
 
     /// Its connections, with their other ends; empty where the links carry frames.
     #[must_use]
     pub fn connections(&self) -> Vec<ConnectionReport> {
-        self.shared.channels().iter().map(|channel| channel.report()).collect()
+        let reports =
+            |atm: &Arc<AtmShared>| atm.channels().iter().map(|one| one.report()).collect();
+        self.shared.atm.as_ref().map_or_else(Vec::new, reports)
     }
 
     /// Its client of an emulated LAN, or at an Ethernet port that of the bridge behind its switch; `None`
     /// where there is none.
     #[must_use]
     pub fn lane(&self) -> Option<LaneReport> {
-        let of_bridge = || self.bridge.as_ref().map(|bridge| &bridge.lane);
-        Some(self.shared.lane.get().or_else(of_bridge)?.report())
+        let of_bridge = || self.atm.bridge.as_ref().map(|bridge| &bridge.lane);
+        let own = self.shared.atm.as_ref().and_then(|atm| atm.lane.get());
+        Some(own.or_else(of_bridge)?.report())
     }
 
     /// Its client of an ATMARP server, and what the server knows; `None` where its connections are no
     /// calls.
     #[must_use]
     pub fn atmarp(&self) -> Option<AtmArpReport> {
-        let client = self.shared.atmarp.get()?;
+        let client = self.shared.atm.as_ref()?.atmarp.get()?;
         let now = Duration::from_nanos(self.thread.clock.now_ps() / 1000);
         Some(AtmArpReport {
             trouble: client.trouble(),
             cache: client.entries(now),
-            server: self.server.as_ref().map_or_else(Vec::new, |server| server.entries(now)),
+            server: self.atm.server.as_ref().map_or_else(Vec::new, |server| server.entries(now)),
         })
     }
 
@@ -124,7 +138,7 @@ impl Port {
     /// gone.
     #[must_use]
     pub fn broken(&self) -> Option<String> {
-        let of_driver = || self.drivers.iter().find_map(driver_threads::Polled::why_ended);
+        let of_driver = || self.drivers.iter().find_map(DrivenQueue::why_ended);
         let of_interface =
             || self.shared.interface.is_broken().then(|| "its interface is gone".to_owned());
         let of_aggregate = || self.member_of.as_ref().and_then(|(of, _)| of.broken());
@@ -149,7 +163,7 @@ impl Port {
     /// where the device thread serves it, or an aggregate.
     #[must_use]
     pub fn driver_threads(&self) -> Vec<usize> {
-        self.drivers.iter().map(driver_threads::Polled::thread).collect()
+        self.drivers.iter().map(DrivenQueue::thread).collect()
     }
 
     /// Requests settings while traffic flows.
@@ -171,19 +185,19 @@ impl Port {
 
     /// Requests settings of an ATM port while traffic flows. Other ports ignore it.
     pub fn set_atm_knobs(&self, knobs: AtmKnobs) {
-        self.shared.atm_settings.request(knobs);
-        self.thread.doorbell.ring();
+        if let Some(atm) = &self.shared.atm {
+            atm.settings.request(knobs);
+            self.thread.doorbell.ring();
+        }
     }
 
     /// The settings that the device of an ATM port says it works with; `None` of another port. Fails when the
     /// device does not answer.
     pub fn applied_atm_knobs(&self) -> Result<Option<AtmKnobs>, AdapterError> {
-        if self.shared.first_link().law() != LinkLaw::Atm {
-            return Ok(None);
-        }
+        let Some(atm) = &self.shared.atm else { return Ok(None) };
         let unanswered = |_| AdapterError::NotAcknowledged { name: self.name().to_owned() };
         let ended = || self.thread.why_ended().is_some();
-        self.shared.atm_settings.applied(ended).map(Some).map_err(unanswered)
+        atm.settings.applied(ended).map(Some).map_err(unanswered)
     }
 
     /// The settings that the device says it works with. Fails when the device does not answer.
@@ -266,6 +280,7 @@ mod tests {
     use linkrate_model::topology::Fabric;
     use linkrate_model::{CpuSet, model};
     use linkrate_sys::sched::{affinity, current_thread};
+    use linkrate_wire::link::LinkLaw;
 
     use super::*;
     use crate::device_threads::tests::Broken;

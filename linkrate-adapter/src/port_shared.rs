@@ -1,16 +1,15 @@
 //! What a port's device and drivers share with the controller.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use linkrate_model::{AtmKnobs, PortKnobs};
+use linkrate_model::PortKnobs;
 use linkrate_wire::link::LinkLaw;
 
-use crate::atm::lane::LaneShared;
-use crate::atm::{ArpShared, ChannelShared};
+use crate::atm::AtmShared;
 use crate::capture::CaptureSlot;
-use crate::counters::{AtmCounters, Counter, DefectCounters, DeviceCounters, Snapshot};
+use crate::counters::{Counter, DeviceCounters, Snapshot};
 use crate::flow_steering::Orders;
 use crate::interface::InterfaceShared;
 use crate::link::{LinkShared, LinkSpec};
@@ -20,25 +19,17 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub struct PortShared {
     pub settings: Settings,
-    pub atm_settings: Settings<AtmKnobs>,
     pub interface: Arc<InterfaceShared>,
     /// The links, by their numbers.
     pub links: Vec<Arc<LinkShared>>,
     pub counters: DeviceCounters,
-    /// The counters of cells and units, if the links carry those.
-    pub atm: AtmCounters,
-    /// The units that it did not receive.
-    pub defects: DefectCounters,
+    /// That of an ATM port.
+    pub(crate) atm: Option<Arc<AtmShared>>,
     /// Frames by receive queue.
     pub(crate) queue_frames: Vec<Counter>,
     pub(crate) capture: CaptureSlot,
     /// Those about connections of its TCP offload engine.
     pub(crate) orders: Orders,
-    /// The connections of an ATM port.
-    channels: Mutex<Vec<Arc<ChannelShared>>>,
-    pub(crate) lane: OnceLock<LaneShared>,
-    /// The client of an ATMARP server.
-    pub(crate) atmarp: OnceLock<ArpShared>,
     pub(crate) stuck: AtomicBool,
 }
 
@@ -53,17 +44,12 @@ impl PortShared {
         Self {
             interface: Arc::new(InterfaceShared::new(name, &knobs, queues, taps)),
             settings: Settings::new(knobs),
-            atm_settings: Settings::new(AtmKnobs::default()),
             links: links.iter().map(|link| Arc::new(LinkShared::new(*link))).collect(),
             counters: DeviceCounters::default(),
-            atm: AtmCounters::default(),
-            defects: DefectCounters::default(),
+            atm: (links[0].law == LinkLaw::Atm).then(Arc::default),
             queue_frames: (0..queues).map(|_| Counter::default()).collect(),
             capture: CaptureSlot::default(),
             orders: Orders::default(),
-            channels: Mutex::default(),
-            lane: OnceLock::new(),
-            atmarp: OnceLock::new(),
             stuck: AtomicBool::new(false),
         }
     }
@@ -71,11 +57,6 @@ impl PortShared {
     /// The first link; devices with one link have no other. Every device has a link.
     pub(crate) fn first_link(&self) -> &Arc<LinkShared> {
         &self.links[0]
-    }
-
-    /// The connections of an ATM port, as its device has them.
-    pub(crate) fn channels(&self) -> MutexGuard<'_, Vec<Arc<ChannelShared>>> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the device ignores requests: a fault.
@@ -89,15 +70,13 @@ impl PortShared {
         let queues = self.queue_frames.iter().enumerate();
         let queues = queues.map(|(queue, count)| (format!("rxQueue{queue}Frames"), count.get()));
         let device = self.counters.values().map(|(name, value)| (name.to_owned(), value));
-        let has_cells = self.first_link().law() == LinkLaw::Atm;
-        let cells = self.atm.values().chain(self.defects.values()).filter(|_| has_cells);
-        let lane = self.lane.get().into_iter().flat_map(|lane| lane.counters.values());
-        let atmarp = self.atmarp.get().into_iter().flat_map(|atmarp| atmarp.counters.values());
-        let atmarp = atmarp.filter(|(name, _)| !name.starts_with("ipoaArpSrvr"));
-        let cells = cells.chain(lane).chain(atmarp).map(|(name, value)| (name.to_owned(), value));
+        let cells = self.atm.iter().flat_map(|atm| atm.values());
+        let cells = cells.map(|(name, value)| (name.to_owned(), value));
         let mut all: Snapshot = device.chain(cells).chain(queues).collect();
         let of_links = self.links.iter().flat_map(|link| link.counters.values());
-        for (name, value) in of_links.filter(|(name, _)| !(has_cells && name.starts_with("dot3"))) {
+        for (name, value) in
+            of_links.filter(|(name, _)| self.atm.is_none() || !name.starts_with("dot3"))
+        {
             *all.entry(name.to_owned()).or_default() += value;
         }
         all

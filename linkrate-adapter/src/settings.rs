@@ -43,6 +43,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+impl<K: Clone + Default> Default for Settings<K> {
+    fn default() -> Self {
+        Self::new(K::default())
+    }
+}
+
 impl<K: Clone> Settings<K> {
     pub(crate) fn new(knobs: K) -> Self {
         Self {

@@ -10,8 +10,8 @@
 //! - [`testbed`] is what both use: a system under test and its clients, joined by the segments of a
 //!   [`Topology`](linkrate_model::topology::Topology).
 //! - [`backend`] is what a testbed stands on: veth pairs, virtual adapters, or existing interfaces.
-//!   Each backend builds, sets and reads back its interfaces, and collects evidence; `readback`
-//!   compares every interface with the request.
+//!   Each backend builds, sets and reads back its interfaces, compares every interface with the
+//!   request, and collects evidence.
 //! - [`peer`] starts agents on this machine and on others, and types their reports.
 //! - [`host`] is a host with its agent; [`connection`] is the controller's end of the protocol.
 //! - [`placement`] decides the CPUs of each role; [`congestion`] checks names of algorithms.
@@ -39,12 +39,11 @@ mod participants;
 pub mod peer;
 pub mod placement;
 mod profile;
-mod readback;
 pub mod testbed;
 
+pub use backend::EffectiveKnobs;
 pub use error::LabError;
 pub use executor::Lab;
 pub use fleet::LabFleet;
 pub use options::{Deploy, LabOptions};
 pub use placement::Placement;
-pub use readback::EffectiveKnobs;

@@ -10,13 +10,12 @@ use linkrate_model::{CpuMeter, Family, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::{Privilege, end_programs};
 use linkrate_sys::sched::Ahead;
 
-use crate::backend::{self, Adapters, Backend, Built};
+use crate::backend::{self, Adapters, Backend, Built, EffectiveKnobs};
 use crate::error::LabError;
 use crate::ipv6;
 use crate::participants::{Participants, sut_interfaces};
 use crate::peer::{Namespaces, PeerServer};
 use crate::placement::Placement;
-use crate::readback::EffectiveKnobs;
 
 pub use crate::backend::ReceiveSteering;
 pub use crate::host::{Client, Host};

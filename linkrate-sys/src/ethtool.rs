@@ -43,17 +43,21 @@ impl Ethtool {
         })
     }
 
-    /// Sends the read request `command` for interface `name` and passes kind and value of each
-    /// attribute of the reply to `take`. `setting` names the setting in errors.
-    fn read(
+    /// Sends the read request `command` for interface `name` and lets `take` have kind and value of each
+    /// attribute of the reply. `setting` names the setting in errors.
+    fn read<T: Default>(
         &mut self,
         setting: &str,
         name: &str,
         command: u8,
-        take: impl FnMut(u16, &[u8]) -> Result<(), DecodeError>,
-    ) -> SysResult<()> {
-        let operation = format!("read {setting} of");
-        self.0.read(message::read(command, name), (&operation, &quoted(name)), take)
+        take: fn(&mut T, u16, &[u8]) -> Result<(), DecodeError>,
+    ) -> SysResult<T> {
+        let (operation, mut taken) = (format!("read {setting} of"), T::default());
+        let request = message::read(command, name);
+        self.0.read(request, (&operation, &quoted(name)), |kind, value| {
+            take(&mut taken, kind, value)
+        })?;
+        Ok(taken)
     }
 
     /// Sends the change request `command` for interface `name`.

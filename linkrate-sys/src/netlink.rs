@@ -1,5 +1,6 @@
 //! Interfaces, addresses and routes through rtnetlink(7), in the calling thread's namespace.
 
+use std::fmt::Display;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -93,8 +94,7 @@ impl RouteSocket {
     /// The present state of interface `name`; `ENODEV` when this namespace has no interface of that name.
     pub fn link(&mut self, name: &str) -> SysResult<Link> {
         const OPERATION: &str = "read link";
-        check_name(OPERATION, name)?;
-        let message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        let message = named_link(OPERATION, name, Vec::new())?;
         let replies: Vec<RouteNetlinkMessage> = self
             .0
             .request(RouteNetlinkMessage::GetLink(message), 0)
@@ -116,7 +116,7 @@ impl RouteSocket {
     /// # Errors
     /// `EINVAL` outside the limits of the driver, which the kernel's text in the error names.
     pub fn set_mtu(&mut self, name: &str, bytes: u32) -> SysResult<()> {
-        self.set("set mtu of", name, Some(bytes), vec![LinkAttribute::Mtu(bytes)])
+        self.set("set mtu of", name, Some(&bytes), vec![LinkAttribute::Mtu(bytes)])
     }
 
     /// Sets the length of the transmit queue in packets (`txqueuelen`); on a TAP, also that of the
@@ -126,7 +126,7 @@ impl RouteSocket {
     /// `EPERM` from a TAP without memory for the rings.
     pub fn set_tx_queue_length(&mut self, name: &str, packets: u32) -> SysResult<()> {
         let attributes = vec![LinkAttribute::TxQueueLen(packets)];
-        self.set("set txqueuelen of", name, Some(packets), attributes).map_err(|error| {
+        self.set("set txqueuelen of", name, Some(&packets), attributes).map_err(|error| {
             match error.errno() {
                 // NOTIFY_BAD of tun_device_event (drivers/net/tun.c) also becomes EPERM
                 Some(libc::EPERM) => error.with_hint(
@@ -143,14 +143,9 @@ impl RouteSocket {
     /// `EADDRNOTAVAIL` for a group address or a zero address, `EBUSY` while the interface is up, if
     /// the driver cannot change the address then.
     pub fn set_hardware_address(&mut self, name: &str, address: [u8; 6]) -> SysResult<()> {
-        const OPERATION: &str = "set hardware address of";
-        check_name(OPERATION, name)?;
-        let mut message = link_message(vec![LinkAttribute::Address(address.to_vec())]);
-        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        self.act(RouteNetlinkMessage::SetLink(message), 0).map_err(|refusal| {
-            let address = address.map(|byte| format!("{byte:02x}")).join(":");
-            refusal.during(OPERATION, format!("{} to {address}", quoted(name)))
-        })
+        let attributes = vec![LinkAttribute::Address(address.to_vec())];
+        let address = address.map(|byte| format!("{byte:02x}")).join(":");
+        self.set("set hardware address of", name, Some(&address), attributes)
     }
 
     /// Brings the interface up; `ENODEV` when this namespace has no interface of that name.
@@ -196,7 +191,7 @@ impl RouteSocket {
     /// Sets both sizes: `all` for IPv6, and on kernels before 6.3 for IPv4 too.
     pub fn set_gso_max_sizes(&mut self, name: &str, all: u32, ipv4: u32) -> SysResult<()> {
         let attributes = vec![LinkAttribute::GsoMaxSize(all), LinkAttribute::GsoIpv4MaxSize(ipv4)];
-        self.set("set gso_max_size of", name, Some(ipv4), attributes)
+        self.set("set gso_max_size of", name, Some(&ipv4), attributes)
     }
 
     /// Sets the most segments of a superframe; 1 turns superframes off.
@@ -205,7 +200,7 @@ impl RouteSocket {
     /// `EINVAL` above [`Link::tso_max_segs`].
     pub fn set_gso_max_segs(&mut self, name: &str, segments: u32) -> SysResult<()> {
         let attributes = vec![LinkAttribute::GsoMaxSegs(segments)];
-        self.set("set gso_max_segs of", name, Some(segments), attributes)
+        self.set("set gso_max_segs of", name, Some(&segments), attributes)
     }
 
     /// Prevents IPv6 link-local addresses on the interface, so that neighbour discovery and router
@@ -216,12 +211,9 @@ impl RouteSocket {
     /// `ENODEV` when this namespace has no interface of that name.
     pub fn disable_ipv6(&mut self, name: &str) -> SysResult<()> {
         const OPERATION: &str = "disable IPv6 on";
-        check_name(OPERATION, name)?;
         let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
-        let message = link_message(vec![
-            LinkAttribute::IfName(name.to_owned()),
-            LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]),
-        ]);
+        let mode = LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])]);
+        let message = named_link(OPERATION, name, vec![mode])?;
         match self.act(RouteNetlinkMessage::SetLink(message), 0) {
             Err(refusal) if refusal.errno() == Some(libc::EAFNOSUPPORT) => Ok(()),
             result => result.map_err(|refusal| refusal.during(OPERATION, quoted(name))),
@@ -235,8 +227,7 @@ impl RouteSocket {
     /// be removed.
     pub fn delete_link(&mut self, name: &str) -> SysResult<()> {
         const OPERATION: &str = "delete link";
-        check_name(OPERATION, name)?;
-        let message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        let message = named_link(OPERATION, name, Vec::new())?;
         self.act(RouteNetlinkMessage::DelLink(message), 0)
             .map_err(|refusal| refusal.during(OPERATION, quoted(name)))
     }
@@ -352,21 +343,17 @@ impl RouteSocket {
         &mut self,
         operation: &str,
         name: &str,
-        value: Option<u32>,
+        value: Option<&dyn Display>,
         attributes: Vec<LinkAttribute>,
     ) -> SysResult<()> {
-        check_name(operation, name)?;
-        let mut message = link_message(attributes);
-        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        self.act(RouteNetlinkMessage::SetLink(message), 0).map_err(|refusal| {
-            let value = value.map_or_else(String::new, |value| format!(" to {value}"));
-            refusal.during(operation, quoted(name) + &value)
-        })
+        let message = named_link(operation, name, attributes)?;
+        let to = value.map_or_else(String::new, |value| format!(" to {value}"));
+        self.act(RouteNetlinkMessage::SetLink(message), 0)
+            .map_err(|refusal| refusal.during(operation, quoted(name) + &to))
     }
 
     fn set_flag_up(&mut self, operation: &str, name: &str, flags: LinkFlags) -> SysResult<()> {
-        check_name(operation, name)?;
-        let mut message = link_message(vec![LinkAttribute::IfName(name.to_owned())]);
+        let mut message = named_link(operation, name, Vec::new())?;
         message.header.flags = flags;
         message.header.change_mask = LinkFlags::Up;
         self.act(RouteNetlinkMessage::SetLink(message), 0)
@@ -403,6 +390,17 @@ fn link_message(attributes: Vec<LinkAttribute>) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.attributes = attributes;
     message
+}
+
+/// A message about the interface of that name, if it can be one.
+fn named_link(
+    operation: &str,
+    name: &str,
+    mut attributes: Vec<LinkAttribute>,
+) -> SysResult<LinkMessage> {
+    check_name(operation, name)?;
+    attributes.push(LinkAttribute::IfName(name.to_owned()));
+    Ok(link_message(attributes))
 }
 
 fn default_route(index: u32, gateway: Ipv4Addr, congestion: Option<&str>) -> RouteMessage {

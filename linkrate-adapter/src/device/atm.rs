@@ -24,14 +24,14 @@ use linkrate_wire::atm::{AtmAddress, Connection, hec, snap};
 use linkrate_wire::machine::call::Purpose;
 
 use super::host_bus::HostBus;
-use super::host_ring;
+use super::host_ring::HostRing;
 use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
 use crate::atm::assembly::Assembly;
 use crate::atm::lane::{Lane, LaneShared, LaneStation};
-use crate::atm::{ArpShared, ChannelShared};
+use crate::atm::{ArpShared, AtmShared, ChannelShared};
 use crate::cells::CellTrain;
-use crate::clock::{DeviceClock, earlier, time};
+use crate::clock::{earlier, time};
 use crate::fabric::InFlight;
 use crate::frame::Train;
 use crate::interface::moderation::{Adaptive, Moderation, follow};
@@ -89,6 +89,7 @@ impl AtmLimits {
 #[derive(Debug)]
 pub(crate) struct Atm {
     shared: Arc<PortShared>,
+    atm: Arc<AtmShared>,
     largest_packet: usize,
     /// Octets of the longest unit that its connections carry.
     longest_unit: usize,
@@ -98,12 +99,11 @@ pub(crate) struct Atm {
     /// The same for those of ATM.
     atm_knobs: AtmKnobs,
     atm_request: u64,
-    interface: Interface,
+    host: HostRing,
     bus: HostBus,
     adaptive: Adaptive,
     /// An array: the device has exactly one link.
     links: [Link; 1],
-    clock: DeviceClock,
     trains: Pool<Train>,
     channels: Vec<Channel>,
     resolution: Option<Resolution>,
@@ -125,7 +125,9 @@ pub(crate) struct Atm {
 impl Atm {
     pub(crate) fn new(limits: AtmLimits, mount: Mount) -> Self {
         let Mount { shared, interface, bus, clock } = mount;
+        let host = HostRing { shared: Arc::clone(&shared), interface, clock };
         let (_, knobs) = shared.settings.requested();
+        let atm = shared.atm.clone().unwrap_or_default();
         let lane = limits.lane.as_ref().map(|station| Box::new(Lane::new(station)));
         let of_packets = limits.largest_packet + snap::HEADER;
         let longest = lane.as_ref().map_or(of_packets, |lane| lane.longest());
@@ -137,14 +139,14 @@ impl Atm {
             shared: Arc::new(ChannelShared::new(*connection)),
         };
         let channels: Vec<_> = limits.connections.iter().enumerate().map(channel).collect();
-        *shared.channels() = channels.iter().map(|channel| Arc::clone(&channel.shared)).collect();
+        *atm.channels() = channels.iter().map(|channel| Arc::clone(&channel.shared)).collect();
         if limits.lane.is_some() {
             // a device is made once
-            let _ = shared.lane.set(LaneShared::default());
+            let _ = atm.lane.set(LaneShared::default());
         }
         let switched = limits.station.filter(|_| limits.switched);
         if switched.is_some() {
-            let _ = shared.atmarp.set(ArpShared::default());
+            let _ = atm.atmarp.set(ArpShared::default());
         }
         let permanent = limits.station.filter(|_| !limits.switched);
         Self {
@@ -153,15 +155,15 @@ impl Atm {
             longest_unit: longest,
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
+            atm,
             largest_packet: limits.largest_packet,
             knobs,
             request: 0,
             atm_knobs: AtmKnobs::default(),
             atm_request: 0,
-            interface,
+            host,
             bus: HostBus::new(bus),
             adaptive: Adaptive::default(),
-            clock,
             trains: Pool::new(TRAINS, Train::default),
             channels,
             resolution: permanent.map(|(atm, ip)| Resolution::new(atm, ip)),
@@ -181,7 +183,7 @@ impl Atm {
     /// works with.
     fn apply_settings(&mut self) {
         let (request, knobs) = self.shared.settings.requested();
-        let (atm_request, atm_knobs) = self.shared.atm_settings.requested();
+        let (atm_request, atm_knobs) = self.atm.settings.requested();
         (self.request, self.atm_request) = (request, atm_request);
         if !self.shared.is_stuck() {
             self.knobs = knobs;
@@ -192,20 +194,18 @@ impl Atm {
         }
         self.shared.interface.apply_settings(&self.knobs, self.links[0].rate());
         self.shared.settings.acknowledge(request, self.knobs.clone());
-        self.shared.atm_settings.acknowledge(atm_request, self.atm_knobs.clone());
+        self.atm.settings.acknowledge(atm_request, self.atm_knobs.clone());
     }
 
     /// Raises the interrupts that are due, and says whether one was.
     fn interrupt(&mut self, now_ps: u64) -> bool {
         follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
-        for queue in 0..self.interface.queues() {
-            any |=
-                host_ring::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
-            let due_ps = self.interface.receive_due_ps(queue, moderation);
+        for queue in 0..self.host.interface.queues() {
+            any |= self.host.complete(queue, moderation, now_ps);
+            let due_ps = self.host.interface.receive_due_ps(queue, moderation);
             if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
-                let times = (due_ps, now_ps);
-                host_ring::interrupt(&self.shared, &mut self.interface, queue, times);
+                self.host.interrupt(queue, due_ps, now_ps);
                 any = true;
             }
         }
@@ -237,8 +237,8 @@ impl Atm {
     }
 
     fn refresh_settings(&mut self) {
-        let Self { shared, request, atm_request, .. } = &*self;
-        if shared.settings.latest() != *request || shared.atm_settings.latest() != *atm_request {
+        let Self { shared, atm, request, atm_request, .. } = &*self;
+        if shared.settings.latest() != *request || atm.settings.latest() != *atm_request {
             self.apply_settings();
         }
     }
@@ -252,8 +252,8 @@ impl Atm {
     fn follow_carrier(&mut self) {
         let was_up = std::mem::replace(&mut self.was_up, self.shared.first_link().is_up());
         if was_up != self.was_up {
-            self.calls_cleared(self.clock.now_ps());
-            self.switched_cleared(self.clock.now_ps());
+            self.calls_cleared(self.host.clock.now_ps());
+            self.switched_cleared(self.host.clock.now_ps());
         }
     }
 
@@ -278,7 +278,7 @@ impl Atm {
     /// A call has a connection.
     fn add_channel(&mut self, connection: Connection, purpose: Purpose, peer: AtmAddress) {
         let shared = Arc::new(ChannelShared::of_call(connection, purpose, peer));
-        self.shared.channels().push(Arc::clone(&shared));
+        self.atm.channels().push(Arc::clone(&shared));
         let rate = BitRate(f64::from(self.atm_knobs.peak_rate) * 1e3);
         self.channels.push(Channel {
             headers: Headers::of(connection),
@@ -296,7 +296,7 @@ impl Atm {
             channel.number = number;
         }
         let known = self.channels.iter().map(|channel| Arc::clone(&channel.shared));
-        *self.shared.channels() = known.collect();
+        *self.atm.channels() = known.collect();
     }
 }
 
@@ -346,8 +346,8 @@ impl Device for Atm {
         let low_ps = self.links[0].time_ps(tx_prefetch::FIFO_LOW_BYTES);
         let free_at_ps = held_ps.map_or(self.ahead_ps, |due_ps| due_ps + low_ps);
         let activity = Activity { now_ps, active_ps: self.active_ps, free_at_ps, moderation };
-        let transmit = tx_prefetch::transmit_due_ps(&self.interface, &self.links[0], activity);
-        let interrupt = self.interface.interrupt_due_ps(moderation);
+        let transmit = tx_prefetch::transmit_due_ps(&self.host.interface, &self.links[0], activity);
+        let interrupt = self.host.interface.interrupt_due_ps(moderation);
         let assemblies = self.channels.iter().map(|channel| channel.assembly.due_ps());
         let shaped = earlier(release, self.bus.due_ps());
         let own = assemblies.fold(earlier(earlier(transmit, interrupt), shaped), earlier);
@@ -362,7 +362,7 @@ impl Device for Atm {
     }
 
     fn interface(&mut self) -> &mut Interface {
-        &mut self.interface
+        &mut self.host.interface
     }
 
     fn links(&self) -> &[Link] {

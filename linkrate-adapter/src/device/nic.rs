@@ -15,10 +15,9 @@ use linkrate_wire::lro::Coalescer;
 
 use super::tx_prefetch::{self, Activity};
 use super::{Device, FrameSink, Mount};
-use crate::clock::DeviceClock;
 use crate::counters::LinkCounters;
 use crate::device::host_bus::HostBus;
-use crate::device::host_ring;
+use crate::device::host_ring::HostRing;
 use crate::fabric::InFlight;
 use crate::frame::{Burst, Train};
 use crate::interface::moderation::{Adaptive, Moderation, follow};
@@ -86,14 +85,13 @@ pub(crate) struct Nic {
     /// The settings that it works with, and the number of the request that asked for them.
     knobs: PortKnobs,
     request: u64,
-    interface: Interface,
+    host: HostRing,
     adaptive: Adaptive,
     /// An array: a Nic has exactly one link.
     links: [Link; 1],
     /// Merging, by queue.
     coalescers: Vec<Coalescer<Burst>>,
     bus: HostBus,
-    clock: DeviceClock,
     trains: Pool<Train>,
     steer: steer::Steer,
     /// Present if the port has such an engine, with a TAP of its own.
@@ -105,20 +103,20 @@ pub(crate) struct Nic {
 impl Nic {
     pub(crate) fn new(limits: NicLimits, mount: Mount) -> Self {
         let Mount { shared, interface, bus, clock } = mount;
+        let host = HostRing { shared: Arc::clone(&shared), interface, clock };
         let (_, knobs) = shared.settings.requested();
-        let queues = interface.queues();
-        let adapter = interface.adapter_queue().filter(|_| limits.connections > 0);
+        let queues = host.interface.queues();
+        let adapter = host.interface.adapter_queue().filter(|_| limits.connections > 0);
         Self {
             links: [Link::new(Arc::clone(shared.first_link()))],
             shared,
             limits,
             knobs,
             request: 0,
-            interface,
+            host,
             adaptive: Adaptive::default(),
             coalescers: (0..queues).map(|_| Coalescer::new(FLOWS)).collect(),
             bus: HostBus::new(bus),
-            clock,
             trains: Pool::new(TRAINS, Train::default),
             steer: steer::Steer::new(adapter.unwrap_or(queues)),
             toe: adapter.map(toe::Toe::new),
@@ -157,17 +155,15 @@ impl Nic {
     fn interrupt(&mut self, now_ps: u64) -> bool {
         follow(&mut self.adaptive, &self.knobs, &self.links[0].shared.counters, now_ps);
         let (mut any, moderation) = (false, self.moderation());
-        for queue in 0..self.interface.queues() {
-            any |=
-                host_ring::complete(&self.shared, &mut self.interface, queue, moderation, now_ps);
-            let due_ps = self.interface.receive_due_ps(queue, moderation);
+        for queue in 0..self.host.interface.queues() {
+            any |= self.host.complete(queue, moderation, now_ps);
+            let due_ps = self.host.interface.receive_due_ps(queue, moderation);
             if let Some(due_ps) = due_ps.filter(|due_ps| *due_ps <= now_ps) {
                 // merging ends with the batch
                 for delivery in self.coalescers[queue].flush() {
                     self.deliver(queue, delivery, true, now_ps);
                 }
-                let times = (due_ps, now_ps);
-                host_ring::interrupt(&self.shared, &mut self.interface, queue, times);
+                self.host.interrupt(queue, due_ps, now_ps);
                 any = true;
             }
         }
@@ -210,8 +206,8 @@ impl Device for Nic {
         let moderation = self.moderation();
         let (active_ps, free_at_ps) = (self.active_ps, self.link().free_at_ps());
         let activity = Activity { now_ps, active_ps, free_at_ps, moderation };
-        let transmit = tx_prefetch::transmit_due_ps(&self.interface, self.link(), activity);
-        let interrupt = self.interface.interrupt_due_ps(moderation);
+        let transmit = tx_prefetch::transmit_due_ps(&self.host.interface, self.link(), activity);
+        let interrupt = self.host.interface.interrupt_due_ps(moderation);
         let settling = self.settling_due_ps(now_ps);
         [transmit, interrupt, self.bus.due_ps(), settling].into_iter().flatten().min()
     }
@@ -222,7 +218,7 @@ impl Device for Nic {
     }
 
     fn interface(&mut self) -> &mut Interface {
-        &mut self.interface
+        &mut self.host.interface
     }
 
     fn links(&self) -> &[Link] {

@@ -19,8 +19,7 @@ use linkrate_wire::atm::{CELL, Connection, HEADER};
 use linkrate_wire::machine::call::{Call, PartyAction};
 
 use super::ports::{InFlightBoth, Ports, SwitchPort};
-use super::{Discard, End, Fabric, InFlight};
-use crate::atm::ArpShared;
+use super::{Discard, End, Fabric, FabricCommand, InFlight};
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::earlier;
 use crate::counters::{AtmSwitchCounters, ElanCounters};
@@ -142,46 +141,30 @@ impl Fabric for AtmSwitch {
         self.ports.cut(number, now_ps);
     }
 
-    fn connect(&mut self, one: End, other: End) {
-        if self.calls.as_mut().is_none_or(|calls| calls.permanent([one, other])) {
-            self.lead(one, other);
-        }
-    }
-
-    fn emulate(&mut self, elans: Vec<ElanSpec>, counters: Arc<ElanCounters>) {
-        let ports = self.ports.numbers().filter(|number| self.ports.get(*number).is_some());
-        self.calls = Some(Box::new(Calls::new(elans, counters, ports)));
-    }
-
-    fn serve_addresses(&mut self, shared: Arc<ArpShared>) {
-        if self.calls.is_none() {
-            self.emulate(Vec::new(), Arc::default());
-        }
-        if let Some(calls) = &mut self.calls {
-            calls.serve_addresses(shared);
-        }
-    }
-
-    fn set_discard(&mut self, number: usize, discard: Discard) {
-        if let Some(port) = self.ports.get_mut(number) {
-            port.discard = discard;
-        }
-    }
-
-    fn count_cells(&mut self, number: usize, counters: Arc<AtmSwitchCounters>) {
-        if let Some(port) = self.ports.get_mut(number) {
-            port.counters = counters;
-        }
-    }
-
-    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
-        if switch == 0 && alive == self.dead {
-            self.dead = !alive;
-            self.ports.lose_in_flight();
-            self.legs.values_mut().for_each(|leg| leg.unit = UnitState::default());
-            if alive {
-                self.restart_calls();
+    fn control(&mut self, command: FabricCommand) {
+        match command {
+            FabricCommand::SetSwitchAlive(0, alive) => self.set_alive(alive),
+            FabricCommand::Connect(one, other) => self.connect(one, other),
+            FabricCommand::Emulate(elans, counters) => self.emulate(elans, counters),
+            FabricCommand::ServeAddresses(shared) => {
+                if self.calls.is_none() {
+                    self.emulate(Vec::new(), Arc::default());
+                }
+                if let Some(calls) = &mut self.calls {
+                    calls.serve_addresses(shared);
+                }
             }
+            FabricCommand::SetDiscard(port, discard) => {
+                if let Some(port) = self.ports.get_mut(port) {
+                    port.discard = discard;
+                }
+            }
+            FabricCommand::CountCells(port, counters) => {
+                if let Some(port) = self.ports.get_mut(port) {
+                    port.counters = counters;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -215,6 +198,29 @@ impl Fabric for AtmSwitch {
 }
 
 impl AtmSwitch {
+    pub(super) fn connect(&mut self, one: End, other: End) {
+        if self.calls.as_mut().is_none_or(|calls| calls.permanent([one, other])) {
+            self.lead(one, other);
+        }
+    }
+
+    pub(crate) fn emulate(&mut self, elans: Vec<ElanSpec>, counters: Arc<ElanCounters>) {
+        let ports = self.ports.numbers().filter(|number| self.ports.get(*number).is_some());
+        self.calls = Some(Box::new(Calls::new(elans, counters, ports)));
+    }
+
+    pub(super) fn set_alive(&mut self, alive: bool) {
+        if alive != self.dead {
+            return;
+        }
+        self.dead = !alive;
+        self.ports.lose_in_flight();
+        self.legs.values_mut().for_each(|leg| leg.unit = UnitState::default());
+        if alive {
+            self.restart_calls();
+        }
+    }
+
     /// Cells on their way out of a port.
     pub(super) fn outwards(&self, port: usize) -> Option<&InFlight> {
         Some(&self.ports.get(port)?.in_flight.outwards)

@@ -25,15 +25,12 @@ use linkrate_wire::lro::Parts;
 use linkrate_wire::machine::lane::ClientEvent;
 
 use super::atm_switch::AtmSwitch;
-use super::atm_switch::servers::ElanSpec;
-use super::vlans::Vlans;
-use super::{Discard, End, Fabric, GroupSpec, InFlight, Switch};
-use crate::atm::ArpShared;
+use super::{End, Fabric, FabricCommand, InFlight, Switch};
 use crate::atm::assembly::{Assembly, Received};
 use crate::atm::lane::{Change, Lane, LaneShared, LaneStation, Outgoing};
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::{earlier, time};
-use crate::counters::{AtmSwitchCounters, BridgeCounters, ElanCounters, SwitchCounters};
+use crate::counters::BridgeCounters;
 use crate::frame::WireFrame;
 use crate::lane_unit::LaneUnit;
 use crate::link::LinkSpec;
@@ -117,6 +114,39 @@ impl Bridged {
             LinkLaw::Atm => &mut self.atm,
             LinkLaw::Ethernet => &mut self.ethernet,
         })
+    }
+
+    fn bridge(&mut self, station: &LaneStation, link: LinkSpec, shared: Arc<BridgeShared>) {
+        self.atm.attach(BRIDGE, link, 0);
+        // nothing takes any time between the bridge and its Ethernet switch
+        let inside = LinkSpec { law: LinkLaw::Ethernet, rate: None };
+        self.ethernet.attach(BRIDGE, inside, 0);
+        self.bridge = Some(Bridge {
+            lane: Lane::bridging(station),
+            shared,
+            line: link.line(),
+            channels: BTreeMap::new(),
+            stations: BTreeMap::new(),
+            look: None,
+            settled: None,
+        });
+    }
+
+    /// All of it is one system.
+    fn set_alive(&mut self, alive: bool) {
+        if alive != self.dead {
+            return;
+        }
+        self.dead = !alive;
+        self.atm.set_alive(alive);
+        self.ethernet.set_alive(alive);
+        if let Some(bridge) = &mut self.bridge {
+            bridge.forget(self.now_ps, |_| true);
+            bridge.settled = None;
+            bridge.channels.clear();
+            bridge.lane.restart(self.now_ps);
+            bridge.lane.show(&bridge.shared.lane);
+        }
     }
 
     /// Carries what has come to the bridge by `now_ps`, and does what is due.
@@ -359,70 +389,23 @@ impl Fabric for Bridged {
         }
     }
 
-    fn set_group(&mut self, _number: usize, _group: GroupSpec) {}
-
-    fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
-        if let Some(at) = self.at(number) {
-            at.set_vlans(at_switch(number), vlans, counters);
-        }
-    }
-
-    fn connect(&mut self, one: End, other: End) {
-        let [one, other] = [one, other].map(|(port, connection)| (at_switch(port), connection));
-        self.atm.connect(one, other);
-    }
-
-    fn emulate(&mut self, elans: Vec<ElanSpec>, counters: Arc<ElanCounters>) {
-        self.atm.emulate(elans, counters);
-    }
-
-    fn bridge(&mut self, station: LaneStation, link: LinkSpec, shared: Arc<BridgeShared>) {
-        self.atm.attach(BRIDGE, link, 0);
-        // nothing takes any time between the bridge and its Ethernet switch
-        let inside = LinkSpec { law: LinkLaw::Ethernet, rate: None };
-        self.ethernet.attach(BRIDGE, inside, 0);
-        self.bridge = Some(Bridge {
-            lane: Lane::bridging(&station),
-            shared,
-            line: link.line(),
-            channels: BTreeMap::new(),
-            stations: BTreeMap::new(),
-            look: None,
-            settled: None,
-        });
-    }
-
-    fn serve_addresses(&mut self, shared: Arc<ArpShared>) {
-        self.atm.serve_addresses(shared);
-    }
-
-    fn set_discard(&mut self, number: usize, discard: Discard) {
-        if let Some(at) = self.at(number) {
-            at.set_discard(at_switch(number), discard);
-        }
-    }
-
-    fn count_cells(&mut self, number: usize, counters: Arc<AtmSwitchCounters>) {
-        if let Some(at) = self.at(number) {
-            at.count_cells(at_switch(number), counters);
-        }
-    }
-
-    /// All of it is one system.
-    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
-        if switch != 0 || alive != self.dead {
-            return;
-        }
-        self.dead = !alive;
-        self.atm.set_switch_alive(0, alive);
-        self.ethernet.set_switch_alive(0, alive);
-        if let Some(bridge) = &mut self.bridge {
-            bridge.forget(self.now_ps, |_| true);
-            bridge.settled = None;
-            bridge.channels.clear();
-            bridge.lane.restart(self.now_ps);
-            bridge.lane.show(&bridge.shared.lane);
-        }
+    fn control(&mut self, command: FabricCommand) {
+        use FabricCommand::{Bridge, Connect, CountCells, Emulate, ServeAddresses, SetDiscard};
+        use FabricCommand::{SetGroup, SetSwitchAlive, SetVlans};
+        let there = |(port, connection): End| (at_switch(port), connection);
+        let command = match command {
+            SetVlans(port, vlans, counters) => {
+                return self.ethernet.control(SetVlans(at_switch(port), vlans, counters));
+            }
+            SetSwitchAlive(0, alive) => return self.set_alive(alive),
+            Bridge(station, link, shared) => return self.bridge(&station, link, shared),
+            Connect(one, other) => Connect(there(one), there(other)),
+            SetDiscard(port, discard) => SetDiscard(at_switch(port), discard),
+            CountCells(port, counters) => CountCells(at_switch(port), counters),
+            Emulate(..) | ServeAddresses(_) => command,
+            SetGroup(..) | SetSwitchAlive(..) => return,
+        };
+        self.atm.control(command);
     }
 
     fn enter(&mut self, from: usize, pdu: Pdu, at_ps: u64) {

@@ -3,17 +3,13 @@
 //! The link has the rate of all ports together, so that it limits nothing. There is one link, and so no
 //! loop.
 
-use std::sync::Arc;
-
 use linkrate_model::BitRate;
 use linkrate_model::topology::Gateways;
 use linkrate_wire::link::LinkLaw;
 
 use super::router::Router;
-use super::vlans::Vlans;
-use super::{Fabric, GroupPort, GroupSpec, InFlight, Switch};
+use super::{Fabric, FabricCommand, GroupPort, GroupSpec, InFlight, Switch};
 use crate::clock::earlier;
-use crate::counters::SwitchCounters;
 use crate::link::LinkSpec;
 use crate::pdu::Pdu;
 
@@ -66,6 +62,18 @@ impl Joined {
             }
         }
         self.linked |= law.is_some();
+    }
+
+    /// Each switch has the part of the group that is on it: it is a partner of its own.
+    fn set_group(&mut self, number: usize, GroupSpec { ports, knobs, decisions }: &GroupSpec) {
+        for switch in 0..self.switches.len() {
+            let here = |of: &&GroupPort| self.port(of.port).is_some_and(|on| on.switch == switch);
+            // a switch without a port of it forgets the group
+            let ports = ports.iter().filter(here);
+            let ports = ports.map(|of| GroupPort { port: at_switch(of.port), ..*of }).collect();
+            let (knobs, decisions) = (knobs.clone(), decisions.clone());
+            self.switches[switch].set_group(number, GroupSpec { ports, knobs, decisions });
+        }
     }
 
     /// Carries the frames that leave a switch for the other one by `now_ps`.
@@ -121,27 +129,18 @@ impl Fabric for Joined {
         }
     }
 
-    /// Each switch has the part of the group that is on it: it is a partner of its own.
-    fn set_group(&mut self, number: usize, GroupSpec { ports, knobs, decisions }: GroupSpec) {
-        for switch in 0..self.switches.len() {
-            let here = |of: &&GroupPort| self.port(of.port).is_some_and(|on| on.switch == switch);
-            // a switch without a port of it forgets the group
-            let ports = ports.iter().filter(here);
-            let ports = ports.map(|of| GroupPort { port: at_switch(of.port), ..*of }).collect();
-            let (knobs, decisions) = (knobs.clone(), decisions.clone());
-            self.switches[switch].set_group(number, GroupSpec { ports, knobs, decisions });
-        }
-    }
-
-    fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
-        if let Some(port) = self.port(number) {
-            self.switches[port.switch].set_vlans(at_switch(number), vlans, counters);
-        }
-    }
-
-    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
-        if let Some(switch) = self.switches.get_mut(switch) {
-            switch.set_switch_alive(0, alive);
+    fn control(&mut self, command: FabricCommand) {
+        match command {
+            FabricCommand::SetGroup(number, group) => self.set_group(number, &group),
+            FabricCommand::SetVlans(number, vlans, counters) => {
+                let Some(port) = self.port(number) else { return };
+                let command = FabricCommand::SetVlans(at_switch(number), vlans, counters);
+                self.switches[port.switch].control(command);
+            }
+            FabricCommand::SetSwitchAlive(switch, alive) => {
+                self.switches.get_mut(switch).into_iter().for_each(|one| one.set_alive(alive));
+            }
+            _ => {}
         }
     }
 

@@ -14,7 +14,7 @@ use linkrate_wire::lro::{Parts, Row};
 
 use super::ports::{InFlightBoth, Ports, SwitchPort};
 use super::vlans::{Tagging, Vlans};
-use super::{Fabric, InFlight};
+use super::{Fabric, FabricCommand, InFlight};
 use crate::aggregate::membership::{Message, PortLink};
 use crate::clock::{PS_PER_NS, earlier};
 use crate::counters::SwitchCounters;
@@ -138,37 +138,20 @@ impl Fabric for Switch {
         self.ports.cut(number, now_ps);
     }
 
-    fn set_group(&mut self, number: usize, spec: GroupSpec) {
-        self.changes += 1;
-        self.forget(Egress::Group(number));
-        if spec.ports.is_empty() {
-            // its ports are ports like others again
-            self.specs.remove(&number);
-            self.groups.forget(number);
-            return;
-        }
-        self.specs.insert(number, spec.clone());
-        for of in &spec.ports {
-            self.forget(Egress::Port(of.port));
-        }
-        let mut out = Vec::new();
-        self.groups.set(number, spec, self.now_ps, &mut out);
-        self.follow_groups(out, self.now_ps);
-    }
-
-    /// Changes the VLANs of a port. The switch forgets the addresses behind it.
-    fn set_vlans(&mut self, number: usize, vlans: Vlans, counters: Arc<SwitchCounters>) {
-        self.changes += 1;
-        self.forget(self.groups.of(number).map_or(Egress::Port(number), Egress::Group));
-        if let Some(port) = self.ports.get_mut(number) {
-            port.vlans = vlans;
-            port.counters = counters;
-        }
-    }
-
-    fn set_switch_alive(&mut self, switch: usize, alive: bool) {
-        if switch == 0 && alive == self.dead {
-            self.set_alive(alive);
+    fn control(&mut self, command: FabricCommand) {
+        match command {
+            FabricCommand::SetGroup(number, spec) => self.set_group(number, spec),
+            FabricCommand::SetVlans(number, vlans, counters) => {
+                self.changes += 1;
+                // the addresses behind it
+                self.forget(self.groups.of(number).map_or(Egress::Port(number), Egress::Group));
+                if let Some(port) = self.ports.get_mut(number) {
+                    port.vlans = vlans;
+                    port.counters = counters;
+                }
+            }
+            FabricCommand::SetSwitchAlive(0, alive) => self.set_alive(alive),
+            _ => {}
         }
     }
 
@@ -226,8 +209,29 @@ impl Switch {
         Some(&self.ports.get(port)?.in_flight.outwards)
     }
 
+    pub(super) fn set_group(&mut self, number: usize, spec: GroupSpec) {
+        self.changes += 1;
+        self.forget(Egress::Group(number));
+        if spec.ports.is_empty() {
+            // its ports are ports like others again
+            self.specs.remove(&number);
+            self.groups.forget(number);
+            return;
+        }
+        self.specs.insert(number, spec.clone());
+        for of in &spec.ports {
+            self.forget(Egress::Port(of.port));
+        }
+        let mut out = Vec::new();
+        self.groups.set(number, spec, self.now_ps, &mut out);
+        self.follow_groups(out, self.now_ps);
+    }
+
     /// Ends or begins the switch's life. What it learnt and held is lost, and its groups begin again.
-    fn set_alive(&mut self, alive: bool) {
+    pub(super) fn set_alive(&mut self, alive: bool) {
+        if alive != self.dead {
+            return;
+        }
         self.dead = !alive;
         self.changes += 1;
         self.table.clear();

@@ -9,6 +9,7 @@ use linkrate_sys::error::SysResult;
 use super::Port;
 use crate::AdapterError;
 use crate::counters::SwitchCounters;
+use crate::fabric::FabricCommand;
 use crate::fabric::vlans::Vlans;
 use crate::link::LinkShared;
 
@@ -80,10 +81,10 @@ impl<'a> PortLink<'a> {
     pub fn set_vlans(&self, vlans: Vlans) -> Result<(), AdapterError> {
         let no_switch = || AdapterError::NoSwitch { name: self.port.name().to_owned() };
         let end = self.port.switch.get(self.number).ok_or_else(no_switch)?;
-        let (number, vlans_there) = (end.number, vlans.clone());
         let counters = Arc::clone(&end.counters);
+        let command = FabricCommand::SetVlans(end.number, vlans.clone(), counters);
         self.port.thread.in_segment(self.port.place.segment, move |segment| {
-            segment.fabric().set_vlans(number, vlans_there, counters);
+            segment.fabric().control(command);
         })?;
         *end.vlans.lock().unwrap_or_else(PoisonError::into_inner) = vlans;
         Ok(())

@@ -12,8 +12,8 @@ use linkrate_wire::link::LinkLaw;
 use linkrate_wire::machine::call::Circuits;
 use rtrb::RingBuffer;
 
-use super::Port;
 use super::link::SwitchEnd;
+use super::{AtmBehind, Port};
 use crate::AdapterError;
 use crate::aggregate::Aggregate;
 use crate::aggregate::decisions::DecisionLog;
@@ -31,10 +31,9 @@ use crate::fabric::atm_switch::servers::ElanSpec;
 use crate::fabric::bridged::BridgeShared;
 use crate::fabric::faults::Faults;
 use crate::fabric::vlans::Vlans;
-use crate::fabric::{self, Discard, End, GroupPort, GroupSpec};
+use crate::fabric::{self, Discard, End, FabricCommand, GroupPort, GroupSpec};
 use crate::interface::doorbell::ThreadDoorbell;
-use crate::interface::driver::{Driver, PortSink};
-use crate::interface::driver_threads::DriverThreads;
+use crate::interface::driver::{Driver, DriverThreads, PortSink};
 use crate::interface::polled::Polled;
 use crate::interface::queue_pair::{ControlRings, DriverRings, QueuePair};
 use crate::interface::rings::QueueShared;
@@ -187,12 +186,8 @@ pub struct Segment {
     circuits: BTreeMap<usize, Circuits>,
     /// The decisions of its switch about the ports of groups.
     decisions: DecisionLog,
-    /// The counters of the servers of its emulated LANs.
-    elans: Option<Arc<ElanCounters>>,
-    /// The bridge into its emulated LAN.
-    bridge: Option<Arc<BridgeShared>>,
-    /// Its ATMARP server.
-    server: Option<Arc<ArpShared>>,
+    /// Its servers of ATM, and its bridge.
+    atm: AtmBehind,
 }
 
 impl DeviceThreads {
@@ -215,9 +210,7 @@ impl Segment {
             ports: 0,
             circuits: BTreeMap::new(),
             decisions: DecisionLog::default(),
-            elans: None,
-            bridge: None,
-            server: None,
+            atm: AtmBehind::default(),
         }
     }
 
@@ -306,8 +299,7 @@ impl Segment {
         let mut ends = BothEnds::default();
         match &end.host {
             HostSide::Device => ends.polled(&mut port, end.queues),
-            HostSide::Drivers(threads) => ends.driven(&mut port, threads, end.queues, end.rings),
-            HostSide::Offloading(threads, _) => {
+            HostSide::Drivers(threads) | HostSide::Offloading(threads, _) => {
                 ends.driven(&mut port, threads, end.queues, end.rings);
             }
             HostSide::Aggregate(aggregate, ..) => ends.queue_pairs(&mut port, aggregate, end.rings),
@@ -341,13 +333,15 @@ impl Segment {
                 }
                 Fabric::Cable => Vec::new(),
             },
-            cells: match shares {
-                Some(other) => other.cells.clone(),
-                None => (is_atm && self.fabric != Fabric::Cable).then(Arc::default),
+            atm: AtmBehind {
+                cells: match shares {
+                    Some(other) => other.atm.cells.clone(),
+                    None => (is_atm && self.fabric != Fabric::Cable).then(Arc::default),
+                },
+                elans: self.atm.elans.clone().filter(|_| is_atm),
+                bridge: self.atm.bridge.clone().filter(|_| !is_atm),
+                server: self.atm.server.clone(),
             },
-            elans: self.elans.clone().filter(|_| is_atm),
-            bridge: self.bridge.clone().filter(|_| !is_atm),
-            server: self.server.clone(),
             drivers: Vec::new(),
             member_of: None,
             thread: Arc::clone(&self.thread),
@@ -370,15 +364,12 @@ impl Segment {
         self.thread.send_command(Command::Attach(port.place, device, leads_to))?;
         self.stations += 1;
         self.ports += links;
-        if let Some(counters) = &port.cells {
-            let counters = Arc::clone(counters);
-            self.with(move |segment| segment.fabric().count_cells(first, counters))?;
+        if let Some(counters) = &port.atm.cells {
+            self.control(FabricCommand::CountCells(first, Arc::clone(counters)))?;
         }
         for end in &port.switch {
-            let (number, counters) = (end.number, Arc::clone(&end.counters));
-            self.with(move |segment| {
-                segment.fabric().set_vlans(number, Vlans::default(), counters);
-            })?;
+            let counters = Arc::clone(&end.counters);
+            self.control(FabricCommand::SetVlans(end.number, Vlans::default(), counters))?;
         }
         Ok(())
     }
@@ -401,7 +392,7 @@ impl Segment {
             ports.extend(ends.map(|port| GroupPort { port, place, in_use }));
         }
         let spec = GroupSpec { ports, knobs, decisions: self.decisions.clone() };
-        self.with(move |segment| segment.fabric().set_group(number, spec))
+        self.control(FabricCommand::SetGroup(number, spec))
     }
 
     /// The decisions of its switch about the ports of its groups.
@@ -439,7 +430,7 @@ impl Segment {
             self.circuits.entry(one.0).and_modify(|circuits| _ = circuits.free(one.1));
             return Err(refused);
         }
-        self.with(move |segment| segment.fabric().connect(one, other))
+        self.control(FabricCommand::Connect(one, other))
     }
 
     fn take_circuit(&mut self, (end, connection): End) -> Result<(), AdapterError> {
@@ -451,8 +442,8 @@ impl Segment {
     /// port is attached.
     pub fn emulate(&mut self, elans: Vec<ElanSpec>) -> Result<(), AdapterError> {
         let counters = Arc::<ElanCounters>::default();
-        self.elans = Some(Arc::clone(&counters));
-        self.with(move |segment| segment.fabric().emulate(elans, counters))
+        self.atm.elans = Some(Arc::clone(&counters));
+        self.control(FabricCommand::Emulate(elans, counters))
     }
 
     /// Makes a bridge between its Ethernet ports and an emulated LAN of its ATM switch: a proxy client
@@ -460,23 +451,21 @@ impl Segment {
     /// port is attached. Only [`Fabric::Bridged`] has Ethernet ports beside ATM ports.
     pub fn bridge(&mut self, station: LaneStation, link: LinkSpec) -> Result<(), AdapterError> {
         let shared = Arc::<BridgeShared>::default();
-        self.bridge = Some(Arc::clone(&shared));
-        self.with(move |segment| segment.fabric().bridge(station, link, shared))
+        self.atm.bridge = Some(Arc::clone(&shared));
+        self.control(FabricCommand::Bridge(station, link, shared))
     }
 
     /// Makes an ATMARP server (RFC 2225) in its ATM switch, which the ports with switched connections
     /// call. Before the first port is attached.
     pub fn serve_addresses(&mut self) -> Result<(), AdapterError> {
         let shared = Arc::<ArpShared>::default();
-        self.server = Some(Arc::clone(&shared));
-        self.with(move |segment| segment.fabric().serve_addresses(shared))
+        self.atm.server = Some(Arc::clone(&shared));
+        self.control(FabricCommand::ServeAddresses(shared))
     }
 
     /// Sets how the queues of its ATM switch drop cells.
     pub fn set_discard(&self, discard: Discard) -> Result<(), AdapterError> {
-        (0..self.ports).try_for_each(|port| {
-            self.with(move |segment| segment.fabric().set_discard(port, discard))
-        })
+        (0..self.ports).try_for_each(|port| self.control(FabricCommand::SetDiscard(port, discard)))
     }
 
     /// Lets switch number `switch` of the fabric, from 0, die or live again. A dead switch takes and sends nothing,
@@ -487,12 +476,16 @@ impl Segment {
         if switch >= switches {
             return Err(AdapterError::NoSuchSwitch { switch, switches });
         }
-        self.with(move |segment| segment.fabric().set_switch_alive(switch, alive))
+        self.control(FabricCommand::SetSwitchAlive(switch, alive))
     }
 
     /// Sets the faults of the segment's links.
     pub fn set_faults(&self, faults: Faults) -> Result<(), AdapterError> {
         self.with(move |segment| segment.set_faults(faults))
+    }
+
+    fn control(&self, command: FabricCommand) -> Result<(), AdapterError> {
+        self.with(move |segment| segment.fabric().control(command))
     }
 
     /// Gives the device thread something to do with the segment.

@@ -39,16 +39,10 @@ impl Coalescing {
 }
 
 impl Ethtool {
-    /// The interrupt coalescing of interface `name` (`ETHTOOL_MSG_COALESCE_GET`).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report it.
+    /// The interrupt coalescing of interface `name` (`ETHTOOL_MSG_COALESCE_GET`); `EOPNOTSUPP` when the driver does
+    /// not report it.
     pub fn coalescing(&mut self, name: &str) -> SysResult<Coalescing> {
-        let mut coalescing = Coalescing::default();
-        self.read("coalescing", name, ETHTOOL_MSG_COALESCE_GET, |kind, value| {
-            coalescing.take(kind, value)
-        })?;
-        Ok(coalescing)
+        self.read("coalescing", name, ETHTOOL_MSG_COALESCE_GET, Coalescing::take)
     }
 }
 

@@ -57,16 +57,10 @@ impl FromIterator<(String, Feature)> for Features {
 }
 
 impl Ethtool {
-    /// The features of interface `name` (`ETHTOOL_MSG_FEATURES_GET`).
-    ///
-    /// # Errors
-    /// `ENODEV` when this namespace has no interface of that name.
+    /// The features of interface `name` (`ETHTOOL_MSG_FEATURES_GET`); `ENODEV` when this namespace has no interface of
+    /// that name.
     pub fn features(&mut self, name: &str) -> SysResult<Features> {
-        let mut reader = Reader::default();
-        self.read("features", name, ETHTOOL_MSG_FEATURES_GET, |kind, value| {
-            reader.take(kind, value)
-        })?;
-        Ok(reader.finish())
+        self.read("features", name, ETHTOOL_MSG_FEATURES_GET, Reader::take).map(Reader::finish)
     }
 
     /// Asks for features of interface `name` by kernel name (`ETHTOOL_MSG_FEATURES_SET`).

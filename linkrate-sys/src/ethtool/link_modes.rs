@@ -66,16 +66,10 @@ impl LinkModes {
 }
 
 impl Ethtool {
-    /// The link modes of interface `name` (`ETHTOOL_MSG_LINKMODES_GET`).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report them.
+    /// The link modes of interface `name` (`ETHTOOL_MSG_LINKMODES_GET`); `EOPNOTSUPP` when the driver does not report
+    /// them.
     pub fn link_modes(&mut self, name: &str) -> SysResult<LinkModes> {
-        let mut modes = LinkModes::default();
-        self.read("link modes", name, ETHTOOL_MSG_LINKMODES_GET, |kind, value| {
-            modes.take(kind, value)
-        })?;
-        Ok(modes)
+        self.read("link modes", name, ETHTOOL_MSG_LINKMODES_GET, LinkModes::take)
     }
 }
 

@@ -65,23 +65,14 @@ impl Pause {
 }
 
 impl Ethtool {
-    /// The pause frames of interface `name` (`ETHTOOL_MSG_PAUSE_GET`).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report them.
+    /// The pause frames of interface `name` (`ETHTOOL_MSG_PAUSE_GET`); `EOPNOTSUPP` when the driver does not report
+    /// them.
     pub fn pause(&mut self, name: &str) -> SysResult<Pause> {
-        let mut pause = Pause::default();
-        self.read("pause frames", name, ETHTOOL_MSG_PAUSE_GET, |kind, value| {
-            pause.take(kind, value)
-        })?;
-        Ok(pause)
+        self.read("pause frames", name, ETHTOOL_MSG_PAUSE_GET, Pause::take)
     }
 
     /// Pause frames that the adapter of interface `name` has counted (`ETHTOOL_FLAG_STATS`, Linux 5.10); zero where
-    /// its driver does not count them.
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report pause frames at all.
+    /// its driver does not count them; `EOPNOTSUPP` when the driver does not report pause frames at all.
     pub fn pause_frames(&mut self, name: &str) -> SysResult<PauseFrames> {
         let mut frames = PauseFrames::default();
         let request = read_counted(ETHTOOL_MSG_PAUSE_GET, name);

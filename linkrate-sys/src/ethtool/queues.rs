@@ -52,23 +52,14 @@ impl Channels {
 }
 
 impl Ethtool {
-    /// The channels of interface `name` (`ETHTOOL_MSG_CHANNELS_GET`).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver does not report channels.
+    /// The channels of interface `name` (`ETHTOOL_MSG_CHANNELS_GET`); `EOPNOTSUPP` when the driver does not report
+    /// channels.
     pub fn channels(&mut self, name: &str) -> SysResult<Channels> {
-        let mut channels = Channels::default();
-        self.read("channels", name, ETHTOOL_MSG_CHANNELS_GET, |kind, value| {
-            channels.take(kind, value)
-        })?;
-        Ok(channels)
+        self.read("channels", name, ETHTOOL_MSG_CHANNELS_GET, Channels::take)
     }
 
     /// Whether the caller may set channels. The channels of a TAP follow its open descriptors and
-    /// cannot be set; setting needs CAP_NET_ADMIN.
-    ///
-    /// # Errors
-    /// `ENODEV` when this namespace has no interface of that name.
+    /// cannot be set; setting needs CAP_NET_ADMIN. `ENODEV` when this namespace has no interface of that name.
     pub fn can_set_channels(&mut self, name: &str) -> SysResult<bool> {
         // an empty change succeeds if the driver has the operation (ethnl_set_channels,
         // net/ethtool/channels.c)
@@ -80,10 +71,8 @@ impl Ethtool {
     }
 
     /// Sets how many queues are in use (`ETHTOOL_MSG_CHANNELS_SET`); `None` leaves a kind as it
-    /// is. Drivers refuse kinds they do not count.
-    ///
-    /// # Errors
-    /// `EINVAL` above the maximum, `EOPNOTSUPP` when the driver cannot change it.
+    /// is. Drivers refuse kinds they do not count. `EINVAL` above the maximum, `EOPNOTSUPP` when the driver cannot
+    /// change it.
     pub fn set_channels(
         &mut self,
         name: &str,
@@ -145,9 +134,7 @@ impl Rings {
 impl Ethtool {
     /// The rings of interface `name` (`ETHTOOL_MSG_RINGS_GET`); `EOPNOTSUPP` when the driver does not report rings.
     pub fn rings(&mut self, name: &str) -> SysResult<Rings> {
-        let mut rings = Rings::default();
-        self.read("rings", name, ETHTOOL_MSG_RINGS_GET, |kind, value| rings.take(kind, value))?;
-        Ok(rings)
+        self.read("rings", name, ETHTOOL_MSG_RINGS_GET, Rings::take)
     }
 }
 
@@ -181,16 +168,10 @@ impl Rss {
 }
 
 impl Ethtool {
-    /// The receive side scaling of interface `name` (`ETHTOOL_MSG_RSS_GET`, Linux 6.2).
-    ///
-    /// # Errors
-    /// `EOPNOTSUPP` when the driver or the kernel has none.
+    /// The receive side scaling of interface `name` (`ETHTOOL_MSG_RSS_GET`, Linux 6.2); `EOPNOTSUPP` when the driver
+    /// or the kernel has none.
     pub fn rss(&mut self, name: &str) -> SysResult<Rss> {
-        let mut rss = Rss::default();
-        self.read("receive side scaling", name, ETHTOOL_MSG_RSS_GET, |kind, value| {
-            rss.take(kind, value)
-        })?;
-        Ok(rss)
+        self.read("receive side scaling", name, ETHTOOL_MSG_RSS_GET, Rss::take)
     }
 }
 

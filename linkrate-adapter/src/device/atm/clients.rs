@@ -145,7 +145,7 @@ impl Device for Clients {
     /// That of the first client: the queues of all of them have drivers, which the device thread does not
     /// look at.
     fn interface(&mut self) -> &mut Interface {
-        &mut self.clients[0].interface
+        &mut self.clients[0].host.interface
     }
 
     fn links(&self) -> &[Link] {

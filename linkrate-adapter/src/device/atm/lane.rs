@@ -25,7 +25,7 @@ impl Atm {
 
     fn forget_channels(&mut self) {
         self.channels.clear();
-        self.shared.channels().clear();
+        self.atm.channels().clear();
     }
 
     pub(super) fn signalled(&mut self, signal: Signal, at_ps: u64) {
@@ -93,8 +93,8 @@ impl Atm {
         let mut end_ps = at_ps;
         // the port sends what its client wants, and asks the client nothing meanwhile
         let Some(mut lane) = self.lane.take() else { return end_ps };
-        let shared = Arc::clone(&self.shared);
-        lane.act(shared.lane.get(), |outgoing| match outgoing {
+        let atm = Arc::clone(&self.atm);
+        lane.act(atm.lane.get(), |outgoing| match outgoing {
             Outgoing::Frame(unit) => self.bring_up(unit.frame(), at_ps, at_ps),
             Outgoing::Unit(unit) => {
                 let channel = unit.and_then(|(connection, unit)| {
@@ -107,7 +107,7 @@ impl Atm {
                     Some((channel, unit)) => {
                         end_ps = end_ps.max(self.put_on_link(Arc::new(unit), channel, at_ps, wire));
                     }
-                    None => self.shared.atm.unresolved.add(1),
+                    None => self.atm.counters.unresolved.add(1),
                 }
             }
         });
@@ -128,7 +128,7 @@ impl Atm {
     pub(super) fn take_signals(&mut self, now_ps: u64) -> Vec<Signal> {
         let is_up = self.shared.first_link().is_up();
         let Some(lane) = &mut self.lane else { return Vec::new() };
-        lane.take_signals(now_ps, is_up, self.shared.lane.get())
+        lane.take_signals(now_ps, is_up, self.atm.lane.get())
     }
 }
 

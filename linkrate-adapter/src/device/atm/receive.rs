@@ -15,7 +15,6 @@ use crate::atm::assembly::Received;
 use crate::cells::CellTrain;
 use crate::clock::time;
 use crate::device::host_bus::ToHost;
-use crate::device::host_ring;
 use crate::frame::WireFrame;
 use crate::interface::rings::RxDescriptor;
 
@@ -30,7 +29,7 @@ impl Atm {
         if !self.links[0].received_cells(count) {
             return;
         }
-        let counters = &self.shared.atm;
+        let counters = &self.atm.counters;
         counters.rx_cells.add(count as u64);
         let completed = match train {
             CellTrain::Run(run) => {
@@ -61,13 +60,13 @@ impl Atm {
     }
 
     fn capture(&self, at_ps: u64, write: impl FnOnce(erf::Origin, &mut Vec<u8>)) {
-        let at_ns = self.clock.monotonic_ns(at_ps);
+        let at_ns = self.host.clock.monotonic_ns(at_ps);
         self.shared.capture.cells(0, at_ns, false, &self.shared.counters, write);
     }
 
     /// Takes a cell whose header may be wrong.
     fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<(usize, Result<Received, Defect>)> {
-        let counters = &self.shared.atm;
+        let counters = &self.atm.counters;
         let header = match self.headers.check(cell::header(cell)) {
             Found::Right => cell::header(cell),
             Found::Corrected(header) => {
@@ -100,7 +99,7 @@ impl Atm {
     /// Counts a unit that a channel did not receive.
     pub(super) fn count_defect(&self, channel: usize, defect: Defect) {
         self.channels[channel].shared.defects.count(defect);
-        self.shared.defects.count(defect);
+        self.atm.defects.count(defect);
         // RFC 2515: units with an error of AAL5 are errors of the interface
         self.links[0].shared.counters.in_errors.add(1);
     }
@@ -126,13 +125,13 @@ impl Atm {
             Some(arp::ETHER_TYPE) if self.resolution.is_some() || self.switched.is_some() => {
                 self.take_message(channel, &frame.to_vec(), at_ps);
             }
-            _ => self.shared.atm.unknown_protocol.add(1),
+            _ => self.atm.counters.unknown_protocol.add(1),
         }
     }
 
     fn take_message(&mut self, channel: usize, message: &[u8], at_ps: u64) {
         let Ok(message) = AtmArp::parse(message) else {
-            self.shared.atm.unknown_protocol.add(1);
+            self.atm.counters.unknown_protocol.add(1);
             return;
         };
         let reported =
@@ -149,7 +148,7 @@ impl Atm {
 
     /// Brings a packet or frame to the host over the bus.
     pub(super) fn bring_up(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        match self.bus.towards_host(frame, at_ps, now_ps, (&self.clock, &self.links[0])) {
+        match self.bus.towards_host(frame, at_ps, now_ps, (&self.host.clock, &self.links[0])) {
             ToHost::There(frame, done_ps) => self.hand_up(frame, done_ps),
             ToHost::Waits => {}
             ToHost::Lost => {
@@ -171,13 +170,12 @@ impl Atm {
 
     fn hand_up(&mut self, frame: WireFrame, at_ps: u64) {
         self.links[0].shared.counters.in_unicast.add(1);
-        self.interface.place(QUEUE, 1, at_ps);
+        self.host.interface.place(QUEUE, 1, at_ps);
         let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
         // no checksum was looked at: that is the host's work
         let vnet = VnetHeader::default();
         let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
-        let Self { shared, interface, clock, .. } = self;
-        host_ring::push(shared, interface, clock, QUEUE, descriptor, at_ps);
+        self.host.push(QUEUE, descriptor, at_ps);
     }
 }
 

@@ -13,11 +13,12 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::clients::Clients;
 use super::{Atm, AtmLimits};
+use crate::atm::AtmShared;
 use crate::atm::lane::LaneStation;
 use crate::bus::Bus;
 use crate::clock::DeviceClock;
 use crate::device::{Device, Mount};
-use crate::fabric::Fabric;
+use crate::fabric::{Fabric, FabricCommand};
 use crate::frame::{Block, VNET_BYTES};
 use crate::interface::doorbell::ThreadDoorbell;
 use crate::interface::rings::{QueueShared, RxDescriptor, TxDescriptor};
@@ -80,6 +81,7 @@ pub(crate) fn read(frame: &[u8]) -> (MacAddress, usize) {
 /// The host's side of a port.
 pub(crate) struct HostSide {
     pub(crate) shared: Arc<PortShared>,
+    pub(crate) atm: Arc<AtmShared>,
     pub(crate) tx: Producer<TxDescriptor>,
     pub(crate) rx: Consumer<RxDescriptor>,
 }
@@ -115,7 +117,9 @@ impl HostSide {
         });
         let interface = Interface::new(Arc::clone(&shared.interface), vec![queue]);
         let mount = Mount { shared: Arc::clone(&shared), interface, bus, clock };
-        (Atm::new(limits, mount), Self { shared, tx, rx })
+        let device = Atm::new(limits, mount);
+        let atm = Arc::clone(&device.atm);
+        (device, Self { shared, atm, tx, rx })
     }
 
     /// Posts what a read of the TAP or TUN would give.
@@ -176,6 +180,10 @@ impl<S> Ports<S> {
         self.segment.attach(number, Box::new(device), LeadsTo { ports: vec![number], switch: 0 });
     }
 
+    pub(crate) fn set_switch_alive(&mut self, alive: bool) {
+        self.segment.fabric().control(FabricCommand::SetSwitchAlive(0, alive));
+    }
+
     pub(crate) fn run_for(&mut self, time_ps: u64) {
         let end_ps = self.now_ps + time_ps;
         let mut carried = 0;
@@ -212,7 +220,7 @@ impl<S> Ports<S> {
 
     /// What the client of an emulated LAN tells.
     pub(crate) fn report(&self, host: usize) -> LaneReport {
-        self.hosts[host].shared.lane.get().unwrap().report()
+        self.hosts[host].atm.lane.get().unwrap().report()
     }
 
     pub(crate) fn counted(&self, host: usize, name: &str) -> u64 {

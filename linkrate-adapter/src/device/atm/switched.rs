@@ -163,7 +163,7 @@ fn call_of(Circuit(number): Circuit) -> Call {
 
 impl Atm {
     fn arp_counters(&self) -> Option<&ArpCounters> {
-        self.shared.atmarp.get().map(|shared| &shared.counters)
+        self.atm.atmarp.get().map(|shared| &shared.counters)
     }
 
     /// The channel of a call to an IP address; `None` where a packet has to wait.
@@ -184,7 +184,7 @@ impl Atm {
         switched.held.push_back((ip, Arc::new(unit)));
         if switched.held.len() > MAX_HELD {
             switched.held.pop_front();
-            self.shared.atm.unresolved.add(1);
+            self.atm.counters.unresolved.add(1);
             self.links[0].shared.counters.out_discards.add(1);
         }
     }
@@ -198,12 +198,12 @@ impl Atm {
         calls.into_iter().for_each(|call| switched.over(call));
         (switched.register, switched.call_server) = (Some(switched.now), Some(switched.now));
         self.channels.clear();
-        self.shared.channels().clear();
+        self.atm.channels().clear();
     }
 
     pub(super) fn switched_signalled(&mut self, signal: Signal, at_ps: u64) {
-        let shared = Arc::clone(&self.shared);
-        let (Some(switched), Some(arp)) = (&mut self.switched, shared.atmarp.get()) else { return };
+        let atm = Arc::clone(&self.atm);
+        let (Some(switched), Some(arp)) = (&mut self.switched, atm.atmarp.get()) else { return };
         switched.now = switched.now.max(time(at_ps));
         match signal {
             Signal::NotRegistered(_) => {
@@ -249,7 +249,7 @@ impl Atm {
                         let route = switched.client.route(*ip);
                         let lost =
                             matches!(route, Some(Route::EndSystem(atm)) if Some(atm) == peer);
-                        self.shared.atm.unresolved.add(u64::from(lost));
+                        self.atm.counters.unresolved.add(u64::from(lost));
                         !lost
                     });
                 }
@@ -368,7 +368,7 @@ impl Atm {
                 ClientAction::NoRoute(ip) => {
                     let before = switched.held.len();
                     switched.held.retain(|(held, _)| *held != ip);
-                    self.shared.atm.unresolved.add((before - switched.held.len()) as u64);
+                    self.atm.counters.unresolved.add((before - switched.held.len()) as u64);
                 }
             }
         }
@@ -393,7 +393,7 @@ impl Atm {
 
     /// Shows what the client of the port knows.
     fn show_known(&self) {
-        if let (Some(switched), Some(shared)) = (&self.switched, self.shared.atmarp.get()) {
+        if let (Some(switched), Some(shared)) = (&self.switched, self.atm.atmarp.get()) {
             shared.show(switched.client.known().filter_map(|(ip, known)| match known.route {
                 Route::EndSystem(atm) => Some((ip, atm, known.learnt())),
                 Route::Circuit(_) => None,

@@ -13,6 +13,7 @@ use super::rig::{self, HostSide};
 use super::*;
 use crate::bus::{Bus, DESCRIPTOR_BYTES};
 use crate::cells::{CellTrain, TRAIN_CELLS, Unit};
+use crate::clock::DeviceClock;
 use crate::fabric::faults::{FaultInjector, Faults};
 use crate::frame::WireFrame;
 
@@ -214,7 +215,7 @@ fn each_defect_of_a_unit_has_its_counter_at_port_and_connection() {
             all.iter().filter(|(of, count)| of.starts_with("aal5") && **count > 0).collect();
         assert_eq!(counted, [(&name.to_owned(), &1)]);
         assert_eq!(end.counted("ifInErrors"), 1, "{name}");
-        let of_connection = end.device.shared.channels()[0].report().defects;
+        let of_connection = end.device.atm.channels()[0].report().defects;
         assert_eq!(of_connection.into_iter().collect::<Vec<_>>(), [(name.to_owned(), 1)]);
     }
 }
@@ -246,7 +247,7 @@ fn cells_of_other_connections_are_counted_and_left() {
 /// A peak rate of one cell in 10 µs, a tenth of the line.
 fn shaped(limits: AtmLimits) -> End {
     let mut end = End::new(limits);
-    end.device.shared.atm_settings.request(AtmKnobs { peak_rate: 42_400, ..AtmKnobs::default() });
+    end.device.atm.settings.request(AtmKnobs { peak_rate: 42_400, ..AtmKnobs::default() });
     end.device.refresh(&mut |_, _| {});
     end
 }
@@ -368,7 +369,7 @@ fn both_directions_share_the_bus() {
     // 1 µs for a byte, descriptor included
     let bytes = 1000 + DESCRIPTOR_BYTES as u64;
     assert_eq!(bus.busy_ns(), bytes * 1000);
-    let ready_ps = one.device.clock.at_ps(one.posted_ns);
+    let ready_ps = one.device.host.clock.at_ps(one.posted_ns);
     assert!(trains.last().unwrap().1 - ready_ps >= bytes * 1_000_000);
     assert_eq!(other.received(trains).len(), 1);
     other.post(&packet(1000, 2));
@@ -418,8 +419,7 @@ fn the_other_ends_tell_their_addresses_and_packets_take_their_connection() {
             assert!(one.received(trains).is_empty());
         }
     }
-    let known: Vec<_> =
-        one.device.shared.channels().iter().map(|channel| channel.report()).collect();
+    let known: Vec<_> = one.device.atm.channels().iter().map(|channel| channel.report()).collect();
     assert!(known.iter().all(|channel| channel.address == Some(Ipv4Addr::new(198, 18, 0, 7))));
     one.post(&to_seven);
     let trains = one.sent();

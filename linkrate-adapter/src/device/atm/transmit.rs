@@ -15,7 +15,6 @@ use crate::atm::message_unit;
 use crate::bus::DESCRIPTOR_BYTES;
 use crate::cells::{CellTrain, Run, TRAIN_CELLS, Unit};
 use crate::clock::time;
-use crate::device::host_ring;
 use crate::device::tx_prefetch::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Burst, VNET_BYTES, WireFrame};
 use crate::interface::rings::TxDescriptor;
@@ -51,18 +50,17 @@ impl Atm {
     ) -> bool {
         let full_ps = now_ps + self.links[0].time_ps(FIFO_BYTES);
         let (mut sent, mut bytes) = (false, 0);
-        self.interface.fetch(tx_prefetch::fetch_bytes(&self.links[0]));
+        self.host.interface.fetch(tx_prefetch::fetch_bytes(&self.links[0]));
         for _ in 0..BUDGET {
             if self.ahead_ps > full_ps || bytes >= FIFO_BYTES || self.is_held() {
                 break;
             }
-            let Some((queue, descriptor)) = self.interface.next_posted() else { break };
+            let Some((queue, descriptor)) = self.host.interface.next_posted() else { break };
             sent = true;
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
             let end_ps = self.send(&descriptor, wire);
-            let Self { shared, interface, clock, .. } = self;
-            host_ring::sent(shared, interface, clock, queue, &descriptor, end_ps);
+            self.host.sent(queue, &descriptor, end_ps);
         }
         self.release(full_ps, wire) || sent
     }
@@ -71,7 +69,7 @@ impl Atm {
     fn send(&mut self, descriptor: &TxDescriptor, wire: &mut impl FnMut(CellTrain, u64)) -> u64 {
         let shared = Arc::clone(&self.shared);
         let (counters, link) = (&shared.counters, &shared.first_link().counters);
-        let ready_ps = self.clock.at_ps(descriptor.posted_ns);
+        let ready_ps = self.host.clock.at_ps(descriptor.posted_ns);
         let packet = descriptor.block.bytes(VNET_BYTES..descriptor.length);
         counters.tx_host_octets.add(packet.len() as u64);
         counters.tx_host_packets.add(1);
@@ -93,7 +91,7 @@ impl Atm {
                 match why {
                     Unsendable::Malformed => &counters.tx_drop_malformed,
                     Unsendable::Oversized => &counters.tx_drop_oversized,
-                    Unsendable::Unresolved => &shared.atm.unresolved,
+                    Unsendable::Unresolved => &self.atm.counters.unresolved,
                 }
                 .add(1);
                 link.out_errors.add(1);
@@ -136,7 +134,7 @@ impl Atm {
     ) -> u64 {
         if let Some(shaping) = &mut self.channels[channel].shaping {
             if shaping.is_full() {
-                self.shared.atm.peak_rate_full.add(1);
+                self.atm.counters.peak_rate_full.add(1);
                 self.links[0].shared.counters.out_discards.add(1);
             } else {
                 shaping.add(unit, ready_ps);
@@ -168,7 +166,7 @@ impl Atm {
     ) {
         let (link, headers) = (&self.links[0], self.channels[channel].headers);
         if range.start == 0 {
-            let at_ns = self.clock.monotonic_ns(start_ps);
+            let at_ns = self.host.clock.monotonic_ns(start_ps);
             self.shared.capture.cells(0, at_ns, true, &self.shared.counters, |origin, record| {
                 erf::whole(origin, headers.connection(), &unit.pieces(), record);
             });
@@ -177,7 +175,7 @@ impl Atm {
         let run = Run { unit: Arc::clone(unit), headers, range, spacing_ps };
         wire(CellTrain::Run(run), end_ps);
         link.sent_units(u64::from(ends), cells * CELL as u64);
-        self.shared.atm.tx_cells.add(cells);
+        self.atm.counters.tx_cells.add(cells);
         self.channels[channel].shared.tx_cells.add(cells);
     }
 
@@ -195,7 +193,7 @@ impl Atm {
         if packet.len() > self.largest_packet {
             return Err(Unsendable::Oversized);
         }
-        let ready_ps = self.clock.at_ps(descriptor.posted_ns);
+        let ready_ps = self.host.clock.at_ps(descriptor.posted_ns);
         let towards = match (&mut self.resolution, self.channels.len()) {
             (None, _) if self.switched.is_some() => {
                 let ip = frame::destination_of(packet).ok_or(Unsendable::Unresolved)?;

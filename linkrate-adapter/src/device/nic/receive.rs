@@ -9,7 +9,6 @@ use linkrate_wire::vnet::{Checksum, VnetHeader};
 use super::Nic;
 use super::toe::To;
 use crate::device::host_bus::ToHost;
-use crate::device::host_ring;
 use crate::frame::{Burst, WireFrame};
 use crate::interface::rings::RxDescriptor;
 
@@ -20,7 +19,7 @@ impl Nic {
         if !self.links[0].received(&burst) {
             return;
         }
-        let Self { shared, clock, .. } = self;
+        let (shared, clock) = (&self.shared, &self.host.clock);
         let counters = &shared.counters;
         if shared.capture.is_on() {
             for frame in burst.each() {
@@ -36,7 +35,7 @@ impl Nic {
 
     /// Takes a frame that the bus has to carry to the host's memory first.
     fn receive_over_bus(&mut self, frame: WireFrame, at_ps: u64, now_ps: u64) {
-        match self.bus.towards_host(frame, at_ps, now_ps, (&self.clock, &self.links[0])) {
+        match self.bus.towards_host(frame, at_ps, now_ps, (&self.host.clock, &self.links[0])) {
             ToHost::There(frame, done_ps) => self.take(frame.into(), done_ps),
             ToHost::Waits => {}
             ToHost::Lost => {
@@ -63,9 +62,13 @@ impl Nic {
                 Ok(headers) => self.steer(&burst.first(), &headers, at_ps),
                 Err(_) => 0,
             };
-            self.interface.place(queue, 1, at_ps);
+            self.host.interface.place(queue, 1, at_ps);
             let delivery = Delivery::Frame { frame: burst, reason: Reason::Flushed };
-            self.push(queue, RxDescriptor { vnet, delivery, replaced: None, unmade: None }, at_ps);
+            self.host.push(
+                queue,
+                RxDescriptor { vnet, delivery, replaced: None, unmade: None },
+                at_ps,
+            );
             return;
         }
         let mut rest = Some(burst);
@@ -110,7 +113,7 @@ impl Nic {
             Some(queue) => queue,
             None => self.steer(&frame, &headers, at_ps),
         };
-        self.interface.place(queue, 1, at_ps);
+        self.host.interface.place(queue, 1, at_ps);
         if !self.knobs.lro && to_adapter.is_none() {
             let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
             self.hand_up(queue, delivery, Some(headers), verified, at_ps);
@@ -135,7 +138,7 @@ impl Nic {
     /// the packets before it have arrived.
     fn goes_first(&mut self, frame: &WireFrame) -> bool {
         is_of_aggregates(frame.head())
-            && self.interface.has_control()
+            && self.host.interface.has_control()
             && !is_marker(&frame.to_vec())
     }
 
@@ -144,7 +147,7 @@ impl Nic {
         let delivery = Delivery::Frame { frame: frame.into(), reason: Reason::Flushed };
         let vnet = VnetHeader::default();
         let descriptor = RxDescriptor { vnet, delivery, replaced: None, unmade: None };
-        if !self.interface.push_control(descriptor, at_ps) {
+        if !self.host.interface.push_control(descriptor, at_ps) {
             self.shared.counters.rx_drop_ring.add(1);
             self.link_counters().in_discards.add(1);
         }
@@ -153,13 +156,13 @@ impl Nic {
     /// Merges frames that continue the flow of the frame before them, and returns the rest. With
     /// several queues it returns all frames, because the steering tables must see them.
     fn take_next(&mut self, burst: Burst, at_ps: u64) -> Option<Burst> {
-        if !self.knobs.lro || !self.knobs.rx_checksum || self.interface.queues() > 1 {
+        if !self.knobs.lro || !self.knobs.rx_checksum || self.host.interface.queues() > 1 {
             return Some(burst);
         }
         let offered = self.coalescers[0].offer_row(burst);
         if offered.taken > 0 {
             self.shared.counters.rx_checksum_good.add(offered.taken as u64);
-            self.interface.place(0, offered.taken, at_ps);
+            self.host.interface.place(0, offered.taken, at_ps);
         }
         if let Some(delivery) = offered.flushed {
             self.deliver(0, delivery, true, at_ps);
@@ -220,7 +223,7 @@ impl Nic {
         if let (Some((link, covered)), Some(checksum)) = (&replaced, &mut vnet.checksum) {
             checksum.start -= (covered - link.len()) as u16;
         }
-        self.push(queue, RxDescriptor { vnet, delivery, replaced, unmade }, at_ps);
+        self.host.push(queue, RxDescriptor { vnet, delivery, replaced, unmade }, at_ps);
     }
 
     /// Verifies all checksums of a frame. True if the frame has checksums and all are right.
@@ -262,11 +265,6 @@ impl Nic {
             }
         }
         self.hand_up(queue, delivery, None, verified, at_ps);
-    }
-
-    fn push(&mut self, queue: usize, descriptor: RxDescriptor, at_ps: u64) {
-        let Self { shared, interface, clock, .. } = self;
-        host_ring::push(shared, interface, clock, queue, descriptor, at_ps);
     }
 }
 

@@ -76,14 +76,14 @@ impl Nic {
         if self.host_queues() == 1 {
             return;
         }
-        let updates: Vec<_> = self.interface.steering_updates().collect();
+        let updates: Vec<_> = self.host.interface.steering_updates().collect();
         if updates.is_empty() {
             return;
         }
-        let now_ns = self.clock.now_ps() / 1000;
-        let far = progress(&self.interface);
+        let now_ns = self.host.clock.now_ps() / 1000;
+        let far = progress(&self.host.interface);
         let far = &far[..self.host_queues()];
-        let in_use = self.interface.shared.queues_in_use();
+        let in_use = self.host.interface.shared.queues_in_use();
         for update in updates.into_iter().filter(|update| usize::from(update.queue) < in_use) {
             // a full table learns it from a later packet
             let _ = self.steer.ports.set(update.port, update.queue, now_ns, far);
@@ -95,8 +95,8 @@ impl Nic {
         if queues == 1 {
             return 0;
         }
-        let (in_use, now_ns) = (self.interface.shared.queues_in_use(), at_ps / 1000);
-        let far = progress(&self.interface);
+        let (in_use, now_ns) = (self.host.interface.shared.queues_in_use(), at_ps / 1000);
+        let far = progress(&self.host.interface);
         let far = &far[..queues];
         let Self { steer, knobs, shared, .. } = self;
         steer.make_for(knobs.steering, in_use, now_ns, far);

@@ -479,7 +479,7 @@ fn what_frames_wait_for_is_counted() {
     // they wait once
     port.device.interrupt(2000 * PS_PER_US);
     assert_eq!((port.counted("rxWaitedFrames"), port.counted("rxLateNs")), (3, 21_000));
-    let posted_ps = port.device.clock.at_ps(port.posted_ns);
+    let posted_ps = port.device.host.clock.at_ps(port.posted_ns);
     for _ in 0..2 {
         port.post(superframe(1448), &packet(&payload(5000)));
     }

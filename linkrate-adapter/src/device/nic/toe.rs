@@ -14,7 +14,6 @@ use linkrate_wire::lro::Parts;
 use super::Nic;
 use crate::clock::PS_PER_US;
 use crate::counters::DeviceCounters;
-use crate::device::host_ring;
 use crate::flow_steering::{Asks, Order};
 use crate::frame::WireFrame;
 use crate::interface::rings::TxDescriptor;
@@ -160,7 +159,7 @@ impl Toe {
 
 impl Nic {
     pub(super) fn host_queues(&self) -> usize {
-        self.toe.as_ref().map_or(self.interface.queues(), |toe| toe.queue)
+        self.toe.as_ref().map_or(self.host.interface.queues(), |toe| toe.queue)
     }
 
     pub(super) fn adapter_queue(&self) -> Option<usize> {
@@ -189,7 +188,7 @@ impl Nic {
                 entry.returns = matches!(order, Order::Return(_));
                 entry.has_sent = false;
                 self.hand_over_everything();
-                let targets = self.interface.progress().map(|queue| queue.placed).collect();
+                let targets = self.host.interface.progress().map(|queue| queue.placed).collect();
                 if let Some(toe) = &mut self.toe {
                     toe.settling.push((number, Awaits::Taken(targets)));
                 }
@@ -199,12 +198,12 @@ impl Nic {
             Order::TakeBack(ends) => {
                 match toe.table.get(&ends).map(|entry| entry.place) {
                     Some(Place::Adapter(_)) => {
-                        let revoked = self.interface.revoke_own(ends);
+                        let revoked = self.host.interface.revoke_own(ends);
                         self.shared.counters.toe_taken_back.add(revoked.packets);
                         self.shared.orders.took_back(number, revoked.spans);
                     }
                     Some(Place::Host) => {
-                        let question = self.interface.ask_to_revoke(ends);
+                        let question = self.host.interface.ask_to_revoke(ends);
                         toe.settling.push((number, Awaits::Revoked(ends, question)));
                         self.settle();
                     }
@@ -221,7 +220,7 @@ impl Nic {
             }
             Order::ToHost(ends) => {
                 // what the adapter has sent may still be on its way to the link, and the host takes it for sent
-                let now_ps = self.clock.now_ps();
+                let now_ps = self.host.clock.now_ps();
                 toe.leaving.retain(|_, leaves| leaves.until_ps > now_ps);
                 let entry = toe.table.remove(&ends);
                 let host_has_sent = entry.as_ref().is_some_and(|entry| entry.has_sent);
@@ -249,13 +248,13 @@ impl Nic {
 
     /// Raises the receive interrupts of all queues, so that nothing waits here.
     fn hand_over_everything(&mut self) {
-        let now_ps = self.clock.now_ps();
-        for queue in 0..self.interface.queues() {
+        let now_ps = self.host.clock.now_ps();
+        for queue in 0..self.host.interface.queues() {
             for delivery in self.coalescers[queue].flush() {
                 self.deliver(queue, delivery, true, now_ps);
             }
             // before its time, because somebody asks
-            host_ring::interrupt(&self.shared, &mut self.interface, queue, (now_ps, now_ps));
+            self.host.interrupt(queue, now_ps, now_ps);
         }
     }
 
@@ -265,8 +264,9 @@ impl Nic {
         if toe.settling.is_empty() {
             return false;
         }
-        let consumed: Vec<u64> = self.interface.progress().map(|queue| queue.consumed).collect();
-        let interface = &self.interface;
+        let consumed: Vec<u64> =
+            self.host.interface.progress().map(|queue| queue.consumed).collect();
+        let interface = &self.host.interface;
         let settled = toe.settling.extract_if(.., |(_, awaits)| match awaits {
             Awaits::Taken(targets) => consumed.iter().zip(targets).all(|(at, target)| at >= target),
             Awaits::Revoked(_, question) => interface.has_revoked(*question),
@@ -284,7 +284,7 @@ impl Nic {
     /// The drivers have revoked what they had of a connection. What they have posted is dropped when its turn
     /// comes.
     fn take_back(&mut self, number: u64, ends: ConnectionEnds) {
-        let Some((revoked, dropped)) = self.interface.revoked() else { return };
+        let Some((revoked, dropped)) = self.host.interface.revoked() else { return };
         self.shared.counters.toe_taken_back.add(revoked.packets);
         let entry = self.toe.as_mut().and_then(|toe| toe.table.get_mut(&ends));
         if let Some(entry) = entry {
@@ -342,7 +342,7 @@ impl Nic {
     pub(super) fn lets_out(&mut self, queue: usize, descriptor: &TxDescriptor) -> bool {
         let Some(toe) = &mut self.toe else { return true };
         let of_adapter = queue == toe.queue;
-        if !toe.leaving.is_empty() && self.clock.now_ps() >= toe.last_leaves_ps {
+        if !toe.leaving.is_empty() && self.host.clock.now_ps() >= toe.last_leaves_ps {
             toe.leaving.clear();
         }
         if toe.table.is_empty() && toe.leaving.is_empty() {
@@ -365,12 +365,14 @@ impl Nic {
                 lets_out
             }
             (Some(entry), false) => {
-                let number = self.interface.last_popped(queue);
+                let number = self.host.interface.last_popped(queue);
                 entry.lets_out_of_host((queue, number), &segment, counters)
             }
             (None, true) => {
-                let leaves =
-                    toe.leaving.get(&ends).filter(|leaves| self.clock.now_ps() < leaves.until_ps);
+                let leaves = toe
+                    .leaving
+                    .get(&ends)
+                    .filter(|leaves| self.host.clock.now_ps() < leaves.until_ps);
                 let Some(leaves) = leaves.filter(|_| segment.is_of_stream()) else { return false };
                 let is_late = leaves.host_has_sent && segment.is_empty();
                 match is_late {

@@ -16,7 +16,6 @@ use linkrate_wire::{tso, uso};
 
 use super::{Nic, NicLimits};
 use crate::bus::DESCRIPTOR_BYTES;
-use crate::device::host_ring;
 use crate::device::tx_prefetch::{self, BUDGET, FIFO_BYTES};
 use crate::frame::{Block, Burst, Train, VNET_BYTES};
 use crate::interface::rings::TxDescriptor;
@@ -47,18 +46,18 @@ impl Nic {
     pub(super) fn send_posted(&mut self, now_ps: u64, wire: &mut impl FnMut(Burst, u64)) -> bool {
         // frames of the protocols of an aggregate wait for no packet, and for no room in the FIFO
         let mut sent = false;
-        while let Some(descriptor) = self.interface.next_control() {
+        while let Some(descriptor) = self.host.interface.next_control() {
             sent = true;
             self.send(&descriptor, Turn::First, wire);
         }
         let full_ps = now_ps + self.link().time_ps(FIFO_BYTES);
         let mut bytes = 0;
-        self.interface.fetch(tx_prefetch::fetch_bytes(self.link()));
+        self.host.interface.fetch(tx_prefetch::fetch_bytes(self.link()));
         for _ in 0..BUDGET {
             if self.link().free_at_ps() > full_ps || bytes >= FIFO_BYTES {
                 break;
             }
-            let Some((queue, descriptor)) = self.interface.next_posted() else { break };
+            let Some((queue, descriptor)) = self.host.interface.next_posted() else { break };
             sent = true;
             self.active_ps = now_ps;
             bytes += descriptor.length as u64;
@@ -70,8 +69,7 @@ impl Nic {
                 true => self.send(&descriptor, turn, wire),
                 false => now_ps,
             };
-            let Self { shared, interface, clock, .. } = self;
-            host_ring::sent(shared, interface, clock, queue, &descriptor, end_ps);
+            self.host.sent(queue, &descriptor, end_ps);
         }
         sent
     }
@@ -86,7 +84,7 @@ impl Nic {
         if turn != Turn::OfAdapter {
             self.take_over(descriptor);
         }
-        let ready_ps = self.clock.at_ps(descriptor.posted_ns);
+        let ready_ps = self.host.clock.at_ps(descriptor.posted_ns);
         let link = self.shared.first_link();
         if !link.is_up() {
             link.counters.tx_drop_link_down.add(1);
@@ -171,7 +169,7 @@ impl Nic {
     fn store(&mut self, train: &Train, ready_ps: u64) -> u64 {
         let room_ps = ready_ps.max(self.links[0].free_at_ps());
         let payload = train.cuts.iter().map(|cut| cut.payload.len()).sum::<usize>();
-        let at_ns = self.clock.monotonic_ns(room_ps);
+        let at_ns = self.host.clock.monotonic_ns(room_ps);
         let took_ps = self.bus.to_device_ps(at_ns, payload + DESCRIPTOR_BYTES);
         self.shared.counters.tx_store_ns.add(took_ps / 1000);
         room_ps + took_ps
@@ -186,7 +184,7 @@ impl Nic {
         posted_ns: u64,
         wire: &mut impl FnMut(Burst, u64),
     ) -> u64 {
-        let mut ready_ps = self.clock.at_ps(posted_ns);
+        let mut ready_ps = self.host.clock.at_ps(posted_ns);
         let captured = self.shared.capture.is_on();
         let mut descriptor_bytes = DESCRIPTOR_BYTES;
         let is_stored = self.limits.stores_superframes && train.segments;
@@ -213,7 +211,7 @@ impl Nic {
             octets += self.links[0].counted_octets(length);
             if captured {
                 let frame = Burst::of(train, index..index + 1).first();
-                let at_ns = self.clock.monotonic_ns(at.start_ps);
+                let at_ns = self.host.clock.monotonic_ns(at.start_ps);
                 self.shared.capture.link(0, at_ns, true, &frame, &self.shared.counters);
             }
             let adjoins = index > first && train.cuts[index - 1].payload.end == frame.payload.start;

@@ -111,7 +111,7 @@ fn headers_are_checked_and_made_anew() {
 /// Units of 100 cells from two ports at once for one line.
 fn overloaded(discard: Discard) -> (AtmSwitch, Vec<(u64, usize, Connection)>) {
     let mut switch = switch(3);
-    switch.set_discard(2, discard);
+    switch.control(FabricCommand::SetDiscard(2, discard));
     switch.connect((0, vci(40)), (2, vci(50)));
     switch.connect((1, vci(40)), (2, vci(60)));
     for unit in 1..=200 {
@@ -170,10 +170,10 @@ fn a_torn_unit_ends_with_its_last_cell() {
 fn a_dead_switch_passes_nothing_on() {
     let mut switch = switch(2);
     switch.connect((0, vci(40)), (1, vci(40)));
-    switch.set_switch_alive(0, false);
+    switch.set_alive(false);
     switch.enter(0, CellTrain::Run(run(vci(40), 10, 0..10)).into(), 0);
     assert_eq!((out(&mut switch, 1), counted(&switch, 0, "switchDropDead")), (vec![], 10));
-    switch.set_switch_alive(0, true);
+    switch.set_alive(true);
     switch.enter(0, CellTrain::Run(run(vci(40), 10, 0..10)).into(), 0);
     assert_eq!(out(&mut switch, 1).len(), 1);
 }
@@ -239,8 +239,8 @@ fn calls_get_circuits_that_are_free_and_are_cleared_with_their_port() {
     switch.connect((1, vci(32)), (2, vci(50)));
     assert_eq!((switch.legs.len(), switch.legs[&(1, vci(32))].to), (2, 0));
     // a switch that lives again has its permanent connections, and tells that it forgot the others
-    switch.set_switch_alive(0, false);
-    switch.set_switch_alive(0, true);
+    switch.set_alive(false);
+    switch.set_alive(true);
     assert_eq!(signals(&mut switch, 0), [Signal::Restarted]);
     assert_eq!(switch.legs.len(), 2);
 }

@@ -5,6 +5,7 @@ use linkrate_wire::control::lan_emulation::FrameSize;
 
 use super::*;
 use crate::device::atm::rig::{ALL, Ports, SECOND_PS, client, frame, limits, mac, read, station};
+use crate::fabric::atm_switch::servers::ElanSpec;
 
 /// ATM hosts 0 and 1, and two Ethernet ports behind them.
 type World = Ports<Arc<BridgeShared>>;
@@ -15,8 +16,8 @@ impl World {
     fn new() -> Self {
         let (mut fabric, bridge) = (Bridged::default(), Arc::<BridgeShared>::default());
         let elan = ElanSpec { name: "blue".to_owned(), size: FrameSize::Octets1516 };
-        fabric.emulate(vec![elan], Arc::default());
-        fabric.bridge(station(200), limits().link, Arc::clone(&bridge));
+        fabric.atm.emulate(vec![elan], Arc::default());
+        fabric.bridge(&station(200), limits().link, Arc::clone(&bridge));
         let mut world = Self::on(fabric, bridge);
         [0, 1].into_iter().for_each(|host| world.attach(client(station(host))));
         let ethernet = LinkSpec { law: LinkLaw::Ethernet, rate: Some(BitRate(1e9)) };
@@ -190,11 +191,11 @@ fn a_station_may_move_to_an_atm_port_and_back() {
 #[test]
 fn a_bridge_comes_back_with_its_switch() {
     let mut world = World::acquainted();
-    world.segment.fabric().set_switch_alive(0, false);
+    world.set_switch_alive(false);
     world.station_sends(2, ALL, 60);
     world.run_for(10 * SECOND_PS);
     assert_eq!(world.behind(), [] as [&str; 0]);
-    world.segment.fabric().set_switch_alive(0, true);
+    world.set_switch_alive(true);
     world.run_for(10 * SECOND_PS);
     assert_eq!(world.bridge().state, "operational", "{:?}", world.bridge());
     world.got(0);

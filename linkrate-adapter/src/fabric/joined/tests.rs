@@ -70,11 +70,11 @@ fn a_frame_across_is_due_and_takes_the_time_of_three_lines() {
 #[test]
 fn a_dead_switch_cuts_off_its_ports_and_the_other_continues() {
     let mut joined = joined();
-    joined.set_switch_alive(0, false);
+    joined.control(FabricCommand::SetSwitchAlive(0, false));
     joined.enter(1, frame(9, 2), 0);
     joined.enter(0, frame(9, 1), 0);
     assert_eq!(out(&mut joined, 1_000_000_000), [0, 0, 0, 1]);
-    joined.set_switch_alive(0, true);
+    joined.control(FabricCommand::SetSwitchAlive(0, true));
     joined.enter(0, frame(9, 1), 1_000_000_000);
     assert_eq!(out(&mut joined, 2_000_000_000), [0, 1, 1, 1]);
 }
@@ -85,7 +85,7 @@ fn each_switch_is_a_partner_of_its_own() {
     let mut joined = joined();
     let knobs =
         AggregateKnobs { aggregate: 2, mode: AggregateMode::Lacp, ..AggregateKnobs::default() };
-    joined.set_group(0, GroupSpec::of([0, 1], knobs));
+    joined.set_group(0, &GroupSpec::of([0, 1], knobs));
     joined.forward(2_000_000_000_000);
     let mut systems = Vec::new();
     for port in [0, 1] {
@@ -107,7 +107,7 @@ fn a_switch_decides_about_its_own_ports_by_their_numbers_in_the_aggregate() {
     let knobs = AggregateKnobs { aggregate: 4, ..AggregateKnobs::default() };
     let decisions = DecisionLog::default();
     let spec = GroupSpec { decisions: decisions.clone(), ..GroupSpec::of(0..4, knobs) };
-    joined.set_group(0, spec);
+    joined.set_group(0, &spec);
     let left_out = |from_ns: u64| {
         let since = decisions.since(from_ns);
         [0, 1, 2, 3].map(|port| since.iter().any(|decision| decision.leaves_out(port)))

@@ -37,7 +37,7 @@ fn configured(vlans: impl IntoIterator<Item = Vlans>) -> Switch {
     let vlans: Vec<Vlans> = vlans.into_iter().collect();
     let mut switch = switch(vlans.len(), None);
     for (number, vlans) in vlans.into_iter().enumerate() {
-        switch.set_vlans(number, vlans, Arc::default());
+        switch.control(FabricCommand::SetVlans(number, vlans, Arc::default()));
     }
     switch
 }
@@ -63,7 +63,7 @@ fn ports_of_other_vlans_are_out_of_reach() {
     // no port has the address in this VLAN
     switch.enter(2, frame(1, 3, None), 30);
     assert_eq!(out(&mut switch), [0, 0, 0]);
-    switch.set_vlans(2, Vlans::Access(10), Arc::default());
+    switch.control(FabricCommand::SetVlans(2, Vlans::Access(10), Arc::default()));
     switch.enter(2, frame(1, 3, None), 40);
     assert_eq!(out(&mut switch), [1, 0, 0]);
 }
@@ -402,7 +402,7 @@ fn a_dead_switch_is_silent_and_begins_anew() {
     assert!(out_by(&mut switch, now)[4] == 1);
     // held by it when it dies, and what comes and falls due afterwards
     switch.enter(2, frame(9, 3, None), 20);
-    switch.set_switch_alive(0, false);
+    switch.set_alive(false);
     switch.enter(4, frame(3, 5, None), 30);
     switch.set_link(0, Some(BitRate(1e9)), false);
     switch.set_link(0, Some(BitRate(1e9)), true);
@@ -410,7 +410,7 @@ fn a_dead_switch_is_silent_and_begins_anew() {
     assert_eq!((out_by(&mut switch, now), total(&switch, "switchDropDead")), (vec![0; 5], 1));
     now += 2_000_000_000_000;
     switch.forward(now);
-    switch.set_switch_alive(0, true);
+    switch.set_alive(true);
     // it asks for partners again, and has forgotten station 3
     let mut lacp = out_by(&mut switch, now);
     assert!(lacp[0] > 0 && lacp[1] > 0, "{lacp:?}");
@@ -461,7 +461,7 @@ fn segments_of_a_superframe_take_the_way_of_single_frames() {
         for balance in [Balance::Mac, Balance::RoundRobin] {
             let passed = |segments: bool| {
                 let mut switch = switch(4, rate);
-                switch.set_vlans(2, Vlans::Access(1), Arc::default());
+                switch.control(FabricCommand::SetVlans(2, Vlans::Access(1), Arc::default()));
                 let mode = AggregateMode::Manual;
                 let knobs = AggregateKnobs { mode, balance, ..AggregateKnobs::default() };
                 let spec = GroupSpec::of([0, 1], knobs);

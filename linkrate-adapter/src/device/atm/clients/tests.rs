@@ -10,7 +10,6 @@ use crate::device::atm::AtmLimits;
 use crate::device::atm::rig::{ALL, Ports, SECOND_PS, client, mac, station};
 use crate::device::tx_prefetch::FIFO_BYTES;
 use crate::fabric::AtmSwitch;
-use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;
 
 const ELANS: [&str; 2] = ["blue", "red"];
@@ -60,7 +59,7 @@ fn clients_of_one_port_are_in_elans_of_their_own() {
     assert_eq!(heard, [0, 0, 1, 0], "the other ELAN hears nothing");
     (0..3).for_each(|_| exchange(&mut world));
     let vcis = |host: usize| {
-        let channels = world.hosts[host].shared.channels();
+        let channels = world.hosts[host].atm.channels();
         channels.iter().map(|channel| channel.report().vci).collect::<Vec<_>>()
     };
     let (blue, red) = (vcis(0), vcis(1));
@@ -106,9 +105,9 @@ fn clients_share_their_line_and_its_state() {
     world.run_for(10 * SECOND_PS);
     all_operational(&world);
     exchange(&mut world);
-    world.segment.fabric().set_switch_alive(0, false);
+    world.set_switch_alive(false);
     world.run_for(SECOND_PS);
-    world.segment.fabric().set_switch_alive(0, true);
+    world.set_switch_alive(true);
     world.run_for(10 * SECOND_PS);
     all_operational(&world);
     exchange(&mut world);

@@ -14,7 +14,6 @@ use crate::cells::{CellTrain, Run, Unit};
 use crate::counters::ElanCounters;
 use crate::device::atm::rig::{ALL, Ports, SECOND_PS, client, mac, station};
 use crate::fabric::AtmSwitch;
-use crate::fabric::Fabric;
 use crate::fabric::atm_switch::servers::ElanSpec;
 use crate::frame::WireFrame;
 
@@ -46,7 +45,7 @@ impl World {
 
     /// The uses of the open connections of a host.
     fn uses(&self, host: usize) -> Vec<String> {
-        let channels = self.hosts[host].shared.channels();
+        let channels = self.hosts[host].atm.channels();
         let mut uses: Vec<String> =
             channels.iter().filter_map(|channel| channel.report().purpose).collect();
         uses.sort();
@@ -211,9 +210,9 @@ fn an_elan_comes_back_after_link_and_switch() {
     world.run_for(10 * SECOND_PS);
     assert_eq!(world.report(0).state, "operational", "{:?}", world.report(0));
     exchange(&mut world);
-    world.segment.fabric().set_switch_alive(0, false);
+    world.set_switch_alive(false);
     world.run_for(10 * SECOND_PS);
-    world.segment.fabric().set_switch_alive(0, true);
+    world.set_switch_alive(true);
     world.run_for(10 * SECOND_PS);
     for host in 0..2 {
         assert_eq!(world.report(host).state, "operational", "{:?}", world.report(host));
@@ -251,7 +250,7 @@ fn a_flood_of_questions_is_bounded() {
 fn units_that_lie_are_counted_and_change_nothing() {
     let mut world = World::joined(2);
     let vci = {
-        let channels = world.hosts[0].shared.channels();
+        let channels = world.hosts[0].atm.channels();
         let reports = channels.iter().map(|channel| channel.report());
         let of = |report: &linkrate_model::lab::ConnectionReport| {
             report.purpose.as_deref() == Some("control direct")

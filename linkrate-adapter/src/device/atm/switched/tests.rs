@@ -8,7 +8,7 @@ use super::*;
 use crate::atm::ArpShared;
 use crate::device::atm::AtmLimits;
 use crate::device::atm::rig::{Ports, SECOND_PS, limits};
-use crate::fabric::{AtmSwitch, Fabric};
+use crate::fabric::{AtmSwitch, Fabric, FabricCommand};
 
 const MINUTE_PS: u64 = 60 * SECOND_PS;
 
@@ -26,7 +26,7 @@ impl World {
     /// Hosts with these last octets of their ATM and IP addresses.
     fn new(stations: &[(u8, u8)]) -> Self {
         let (mut fabric, server) = (AtmSwitch::default(), Arc::<ArpShared>::default());
-        fabric.serve_addresses(Arc::clone(&server));
+        fabric.control(FabricCommand::ServeAddresses(Arc::clone(&server)));
         let mut world = Self::on(fabric, server);
         stations.iter().for_each(|station| world.join(*station));
         world.run_for(SECOND_PS);
@@ -72,7 +72,7 @@ impl World {
     }
 
     fn connections(&self, host: usize) -> usize {
-        self.hosts[host].shared.channels().len()
+        self.hosts[host].atm.channels().len()
     }
 
     fn now(&self) -> Duration {
@@ -80,7 +80,7 @@ impl World {
     }
 
     fn cache(&self, host: usize) -> Vec<AtmArpEntry> {
-        self.hosts[host].shared.atmarp.get().unwrap().entries(self.now())
+        self.hosts[host].atm.atmarp.get().unwrap().entries(self.now())
     }
 }
 
@@ -170,7 +170,7 @@ fn who_comes_second_with_an_address_is_counted_and_changes_nothing() {
     let mut world = World::new(&[(1, 1), (2, 2), (2, 3)]);
     world.run_for(20 * SECOND_PS);
     assert!(world.counted(2, "atmAddressInUse") >= 3);
-    let trouble = world.hosts[2].shared.atmarp.get().unwrap().trouble();
+    let trouble = world.hosts[2].atm.atmarp.get().unwrap().trouble();
     assert_eq!(trouble.as_deref(), Some("another port has this ATM address"));
     assert_eq!(world.connections(2), 0);
     world.talks((0, 1), (1, 2));
@@ -180,9 +180,9 @@ fn who_comes_second_with_an_address_is_counted_and_changes_nothing() {
 fn a_switch_that_was_dead_and_a_link_that_was_down_cost_calls_alone() {
     let mut world = World::new(&[(1, 1), (2, 2)]);
     world.talks((0, 1), (1, 2));
-    world.segment.fabric().set_switch_alive(0, false);
+    world.set_switch_alive(false);
     world.run_for(SECOND_PS);
-    world.segment.fabric().set_switch_alive(0, true);
+    world.set_switch_alive(true);
     world.run_for(10 * SECOND_PS);
     world.talks((0, 1), (1, 2));
     world.hosts[1].shared.first_link().set_up(false);

@@ -59,9 +59,9 @@ fn they_pass_a_full_transmit_ring_and_a_full_line() {
     }
     // the FIFO is full by now, and packets are left in the ring
     let mut before = Vec::new();
-    let now_ps = end.device.clock.at_ps(end.posted_ns) + 1_000_000;
+    let now_ps = end.device.host.clock.at_ps(end.posted_ns) + 1_000_000;
     end.device.send_posted(now_ps, &mut |burst, at_ps| before.push((burst, at_ps)));
-    assert!(end.device.interface.has_posted());
+    assert!(end.device.host.interface.has_posted());
     end.post_control(&lacpdu());
     let mut after = Vec::new();
     end.device.send_posted(now_ps, &mut |burst, at_ps| after.push((burst, at_ps)));

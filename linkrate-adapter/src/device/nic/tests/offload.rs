@@ -76,12 +76,12 @@ impl Port {
         let mut bytes = needs_checksum().emit()[..VNET_BYTES].to_vec();
         bytes.extend_from_slice(packet);
         self.tap.send(&bytes).unwrap();
-        self.end.device.interface.polled().for_each(Polled::look_again);
+        self.end.device.host.interface.polled().for_each(Polled::look_again);
     }
 
     /// What leaves until the FIFO is full: sequence and acknowledgement numbers.
     fn left(&mut self) -> Vec<(u32, u32)> {
-        let now_ps = self.end.device.clock.now_ps();
+        let now_ps = self.end.device.host.clock.now_ps();
         let mut left = Vec::new();
         self.end.device.send_posted(now_ps, &mut |burst, _| {
             left.extend(burst.each().map(|frame| numbers(&frame)));

@@ -16,7 +16,7 @@ use super::rules::{self, Back, Reason, Use};
 use super::stay::Stay;
 use super::{Away, Engine, OffloadPort, Place, Prepared, State, done, is_of, toe};
 use crate::backend::adapters::{Adapters, Segment};
-use crate::connection::{AgentError, expect_reply};
+use crate::connection::{AgentError, Connection, TIMEOUT};
 use crate::error::LabError;
 use crate::host::Host;
 
@@ -33,13 +33,24 @@ const FEW: u64 = 128 << 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 impl State {
+    fn sut(&mut self) -> Result<&mut Connection, AgentError> {
+        let (host, reason) = ("sut".to_owned(), "no connection for moves".to_owned());
+        self.sut.as_mut().map(|(sut, _)| sut).ok_or(AgentError::Lost { host, reason })
+    }
+
     /// Asks the SUT's agent, which may be measuring.
     fn ask(&mut self, request: ToeRequest) -> Result<ToeReply, AgentError> {
-        let Some((sut, _)) = &mut self.sut else {
-            let reason = "no connection for moves".to_owned();
-            return Err(AgentError::Lost { host: "sut".to_owned(), reason });
-        };
-        expect_reply!(sut, Request::Toe(request), Reply::Toe(reply) => reply)
+        self.sut()?.send(&Request::Toe(request))?;
+        self.reply()
+    }
+
+    /// The reply of the SUT's agent to the latest request.
+    fn reply(&mut self) -> Result<ToeReply, AgentError> {
+        let sut = self.sut()?;
+        match sut.receive(TIMEOUT)? {
+            Reply::Toe(reply) => Ok(reply),
+            _ => Err(sut.unexpected("toe")),
+        }
     }
 
     fn order(&mut self, request: ToeRequest) -> Result<(), AgentError> {
@@ -49,9 +60,9 @@ impl State {
         }
     }
 
-    /// Tells the SUT that the adapter has the connection of a flow. Returns the CPU time of the move, ns.
-    fn taken(&mut self, flow: u32) -> Result<u64, AgentError> {
-        match self.ask(ToeRequest::Taken { flow })? {
+    /// The reply of the SUT's agent, which was told that the adapter has a connection: the CPU time of the move, ns.
+    fn taken(&mut self) -> Result<u64, AgentError> {
+        match self.reply()? {
             ToeReply::Taken { cpu_ns } => Ok(cpu_ns),
             _ => Err(self.unexpected("taken")),
         }
@@ -67,10 +78,7 @@ impl State {
     }
 
     fn unexpected(&mut self, asked: &str) -> AgentError {
-        match &mut self.sut {
-            Some((sut, _)) => sut.unexpected(asked),
-            None => self.host.connection.unexpected(asked),
-        }
+        self.sut().map_or_else(|lost| lost, |sut| sut.unexpected(asked))
     }
 
     /// The TCP connections of the SUT's flows.
@@ -328,7 +336,6 @@ impl Adapters {
                 *state.stayed.entry("table-full".to_owned()).or_default() += 1;
                 continue;
             }
-            state.prepare(of.flow)?;
             state.prepared.insert(of.flow, Prepared { of, lately, since: now });
         }
         Ok(())
@@ -445,8 +452,12 @@ impl Adapters {
             Side::Adapter => {
                 let pid = state.sut.as_ref().map_or(0, |(_, pid)| *pid);
                 let [file, pair] = [out.0, out.1].map(|descriptor| FileOf { pid, descriptor });
-                let import = ToeRequest::Import { id: flow, state: file, pair, unsent };
-                Ok(done(&mut state.host, import)?)
+                done(&mut state.host, ToeRequest::Import { id: flow, state: file, pair, unsent })?;
+                // The agent answers while the device hands over. If it is lost, reading the answer says so: the
+                // adapter has the connection in any case.
+                let taken = Request::Toe(ToeRequest::Taken { flow });
+                let _ = state.sut().and_then(|sut| sut.send(&taken));
+                Ok(())
             }
             // its agent has it still
             Side::Host => {
@@ -464,7 +475,7 @@ impl Adapters {
             }
         };
         state.moved_us.push(began.elapsed().as_micros() as u64);
-        state.spent_ns += state.taken(flow)?;
+        state.spent_ns += state.taken()?;
         let at = offload_port.number;
         let place = Place { at, ends, send_next, in_use, stuck: false };
         state.away.insert(flow, Away { place, use_of: Use::new(Instant::now()) });
