@@ -262,7 +262,7 @@ mod tests {
         // the links bound the first cell; a CPU allowed 0.7 and 0.45 of the limit in the others
         for (cell, rate_of) in results.cells.iter_mut().zip([0.2e9, 0.7e9, 0.45e9]) {
             cell.verdict.directions = judged(Bottleneck::SutCpu { sut: busy });
-            (cell.throughput, cell.limit) = (rate(rate_of), rate(1e9));
+            (cell.throughput, cell.limit, cell.runs) = (rate(rate_of), rate(1e9), 5);
         }
         results.cells[0].verdict.directions = judged(Bottleneck::Link { percent: 99.9 });
         assert_eq!(remedy(&results), Some(0.3));

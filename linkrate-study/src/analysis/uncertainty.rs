@@ -228,6 +228,13 @@ mod tests {
     }
 
     #[test]
+    fn both_costs_may_be_off_at_once() {
+        let reach = |off| Reach::of_shares(off, off);
+        let all: Vec<[f64; 2]> = corners([reach(0.1), reach(0.2)]).collect();
+        assert_eq!(all, [[0.9, 0.8], [0.9, 1.2], [1.1, 0.8], [1.1, 1.2]]);
+    }
+
+    #[test]
     fn an_effect_that_other_programs_may_have_made_is_open() {
         // TSO costs 3 % more, and 40 of its 1030 ms may be of others
         let effect = |uncertainty_ms| {
