@@ -239,6 +239,10 @@ fn one_full_port_of_an_aggregate_is_the_bound() {
         of(PortShares { fullest_percent: 96.9, ..ports }),
         Bottleneck::OnePort { .. }
     ));
+    // several are full: what holds back the ports that are in use and not full is something else, or nothing has flows there
+    let several = |least| of(PortShares { others_percent: (least, 99.8), ..ports });
+    assert_ne!(several(85.0).word(), "one_port");
+    assert_eq!(several(1.0).word(), "one_port");
     let anywhere = PortShares { port: None, others_percent: (50.1, 50.2), ..ports };
     let mut way = both_ways(46.0, 46.0);
     way.ways.truncate(1);

@@ -223,4 +223,14 @@ fn what_bound_most_runs_bound_the_cell() {
     let five = of(&[&windowed, &full, &full, &windowed, &windowed]);
     assert!(matches!(five.directions[0].bottleneck, Bottleneck::ReceiverWindow { .. }), "{five:?}");
     assert_eq!(five.directions[0].agreeing, (3, 5));
+    // as many runs have another bound: neither is the cell's
+    let mut busy = fixture::stream(1e9, 0.99);
+    busy.evidence.adapter = Some(fixture::counted(60.0, 0.6));
+    let busy = run_of(busy);
+    for runs in
+        [[&windowed, &windowed, &busy, &busy, &full], [&busy, &windowed, &full, &windowed, &busy]]
+    {
+        let tied = of(&runs);
+        assert_eq!(tied.directions[0].bottleneck.word(), "no_single_resource", "{tied:?}");
+    }
 }
