@@ -103,9 +103,11 @@ fn sentence(
     // where the sum of both directions hides what each of them does
     let sums = of(Measure::Throughput);
     let hidden = |measure: Measure| -> Vec<&Effect> {
-        let is_told = |sum: &&&Effect| sum.significant || sum.same_as.is_some();
-        let tells = |way: &Effect| sums.iter().filter(is_told).any(|sum| sum.is_beside(way));
-        of(measure).into_iter().filter(|way| !tells(way)).collect()
+        let goes_up = |effect: &Effect| effect.ratio.mean > 1.0;
+        let hides = |sum: &Effect, way: &Effect| sum.equivalent || goes_up(sum) != goes_up(way);
+        let is_hidden =
+            |way: &&Effect| sums.iter().any(|sum| sum.is_beside(way) && hides(sum, way));
+        of(measure).into_iter().filter(is_hidden).collect()
     };
     let ways = [Measure::Transmit, Measure::Receive].into_iter();
     let way_clause = |measure| clause(results, measure, &hidden(measure), subject.plural);
@@ -319,12 +321,9 @@ fn clause(
         let more = match &apart[..] {
             [] => String::new(),
             apart => {
-                let (moves, size) = (moves(apart), range(apart));
-                let may = match action(falls > 0, true) == moves {
-                    true => "perhaps".to_owned(),
-                    false => format!("and may {moves} it"),
-                };
-                format!(", {may} by {size} in {} more (not significant)", apart.len())
+                let alike = action(falls > 0, true) == moves(apart);
+                let may = if alike { "perhaps" } else { "and may do the contrary" };
+                format!(", {may} in {} more", apart.len())
             }
         };
         let acts = action(falls > 0, plural);

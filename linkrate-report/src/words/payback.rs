@@ -23,6 +23,9 @@ const NOTE: &str = "Break-even is the CPU time of an offload over what it saves 
                         \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
                         has its system calls.";
 
+/// What is said where savings are the emulated driver's, as far as is shown.
+const NOT_SHOWN: &str = "without it no saving is shown";
+
 /// Most cells that a sentence names.
 const MAX_NAMED: usize = 3;
 
@@ -136,6 +139,9 @@ fn conclusion(worth: &Paybacks) -> String {
                 (Some(with), Some(without)) => format!(
                     "{text}, after {with} with the emulated driver and{so} after {without} without it"
                 ),
+                (Some(with), None) if pays.iter().any(|of| of.saved_without_driver.is_some()) => {
+                    format!("{text}, after {with} with the emulated driver; {NOT_SHOWN}")
+                }
                 (Some(with), None) => format!("{text}, after {with}"),
                 (None, _) => text,
             };
