@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use linkrate_sys::stderr;
+
 use super::ClientError;
 use crate::iperf3::{AuthenticationError, Credentials, Padding, PublicKey};
 
@@ -71,17 +73,19 @@ impl User {
     }
 
     /// Asks for a test as this user. A server that denies access may be one of before 3.17, which pads in another
-    /// way, and which may close the connection without a word where it cannot read a name: it is asked once more in
-    /// that way, and from then on. If both attempts fail, the first error counts.
+    /// way: it is asked once more in that way, and from then on, which a note says. One that merely ends the connection
+    /// is not: anybody on the path can end it, and that padding is weaker. If both attempts fail, the first error counts.
     pub fn ask<T>(
         &mut self,
         ask: &mut dyn FnMut(&Self) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let first = ask(self);
-        let may_be_old = matches!(first, Err(ClientError::Denied | ClientError::Ended { .. }));
-        if !may_be_old || self.padding == Padding::Pkcs1 {
+        if !matches!(first, Err(ClientError::Denied)) || self.padding == Padding::Pkcs1 {
             return first;
         }
+        stderr::note(
+            "the server denied access: it is asked once more with the weaker padding of iperf3 before 3.17",
+        );
         self.padding = Padding::Pkcs1;
         let deadline = Instant::now() + RESTART;
         loop {
