@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 pub use control::Control;
 pub use iperf3::{BUSY, Iperf3Test};
 pub use netperf::NetperfTest;
-pub use user::{PASSWORD, User, UserError};
+pub use user::{PADDING, PASSWORD, User, UserError};
 
 use crate::json::JsonError;
 use crate::netperf::MessageError;

@@ -75,6 +75,9 @@ impl ImportError {
                 JsonError::Length { found, most } => {
                     (format!("{found} bytes"), format!("1 to {most}"))
                 }
+                JsonError::Values { found, most } => {
+                    (format!("{found} values"), format!("at most {most}"))
+                }
                 JsonError::Malformed(found) => (found, "a JSON object".to_owned()),
                 JsonError::Missing(key) => (format!("no field {key:?}"), "one".to_owned()),
                 JsonError::Field { key, found, expected } => {

@@ -25,6 +25,13 @@ pub enum JsonError {
         /// The most that is read.
         most: u32,
     },
+    /// It has more values than any honest one.
+    #[error("a document of {found} values, expected at most {most}")]
+    Values {
+        found: usize,
+        /// The most that are read.
+        most: usize,
+    },
     /// It is no JSON, or no object.
     #[error("{0}, expected a JSON object")]
     Malformed(String),

@@ -20,7 +20,7 @@ pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTE
 pub(crate) use omni::MAX_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
 pub use request::Dialect;
-pub use ring::Ring;
+pub use ring::{Ring, RingSize};
 
 pub const PORT: u16 = 12_865;
 

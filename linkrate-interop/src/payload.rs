@@ -10,7 +10,7 @@ mod stream;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use linkrate_sys::memory::PageBuffer;
@@ -33,6 +33,18 @@ pub fn payload(octets: usize) -> io::Result<PageBuffer> {
     let mut buffer = PageBuffer::small(octets.max(1))?;
     buffer.fill(0x5a);
     Ok(buffer)
+}
+
+/// The same, of so many octets or more, which all streams of the process send from.
+pub(crate) fn shared_payload(octets: usize) -> io::Result<Arc<PageBuffer>> {
+    static SHARED: Mutex<Weak<PageBuffer>> = Mutex::new(Weak::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(payload) = shared.upgrade().filter(|payload| payload.len() >= octets) {
+        return Ok(payload);
+    }
+    let payload = Arc::new(payload(octets)?);
+    *shared = Arc::downgrade(&payload);
+    Ok(payload)
 }
 
 /// A stream that cannot continue looks again after this time. iperf3 has the same pause.
@@ -201,5 +213,18 @@ impl Counters {
 
     fn failure(&self) -> MutexGuard<'_, Option<String>> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_who_send_share_their_payload() {
+        let [first, second] = [1 << 20, 1 << 10].map(|octets| shared_payload(octets).unwrap());
+        assert!(Arc::ptr_eq(&first, &second) && first.len() >= 1 << 20);
+        let more = shared_payload(first.len() + 1).unwrap();
+        assert!(more.len() > first.len() && more.iter().all(|octet| *octet == 0x5a));
     }
 }

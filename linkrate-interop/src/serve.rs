@@ -5,6 +5,9 @@
 //! - `options`: options of the streams' sockets
 //! - [`netperf`]: control connections of netperf, and their tests
 //! - [`limits`](Limits): what is granted, and to whom
+//! - `admission`: connections and tests, of all clients and of each
+//! - [`budget`](Budget): memory and open files of all tests
+//! - `guesses`: wrong passwords
 //! - [`report`](SessionReport): what is told of a session that has ended
 //! - [`interface`](InterfaceReport): the interface by which a client came, and its limit
 //! - [`verdict`](Verdict): what bounded a session
@@ -13,6 +16,9 @@
 //! them; otherwise it begins a test. Every wait for a client has a bound, and so has every octet that it is to take: a client that
 //! vanishes or lies costs its own session alone.
 
+mod admission;
+mod budget;
+mod guesses;
 mod interface;
 mod limits;
 mod netperf;
@@ -23,53 +29,60 @@ mod udp_acceptor;
 mod verdict;
 
 use std::collections::HashMap;
-use std::io::{self, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+pub use budget::Budget;
 pub use interface::InterfaceReport;
 pub use limits::{Limits, Network, NetworkError};
 pub use netperf::netperf;
 pub use report::{DatagramReport, Ending, SessionReport, TcpReport, Verdict};
 
+use linkrate_sys::bounded::Bound;
 use linkrate_sys::socket::wait_ready;
 
+use admission::{Admission, Pending};
+use guesses::Guesses;
 use udp_acceptor::UdpAcceptor;
 
 use crate::iperf3::{COOKIE_BYTES, Cookie, State, Users};
-use crate::payload::is_passing;
 
-/// How long a client may take for its cookie.
-const GREETING: Duration = Duration::from_secs(5);
-/// How long it may take for a document and for all its streams, and for taking what it is sent.
+/// How long a client may take for its cookie, for a document and for all its streams, and for taking what it is sent.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the listener checks whether it is to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Most connections beside the sessions that have not said yet what they are for.
-const GREETINGS: u32 = 1024;
-
 /// Tests that wait for streams, by their cookies.
-type Waiting = Mutex<HashMap<Cookie, Sender<Accepted>>>;
+type Waiting = Mutex<HashMap<Cookie, Sender<Joined>>>;
 
-/// A connection, with its place in the order in which all were accepted: that in which its client opened them.
+/// A connection that is a stream, with its place in the order in which all were accepted: that in which its client
+/// opened them.
 #[derive(Debug)]
-struct Accepted {
+struct Joined {
     place: u64,
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+}
+
+/// A connection that has not begun a test.
+#[derive(Debug)]
+struct Accepted<'a> {
+    stream: Arc<TcpStream>,
+    pending: Pending<'a>,
 }
 
 /// What all sessions share.
 #[derive(Debug)]
 struct Shared<'a> {
-    limits: &'a Limits,
+    admission: &'a Admission<'a>,
+    budget: &'a Budget,
     users: Option<&'a Users>,
+    guesses: Guesses,
     waiting: Waiting,
     udp_acceptor: UdpAcceptor,
-    sessions: AtomicU32,
-    stop: Arc<AtomicBool>,
+    stop: &'a AtomicBool,
 }
 
 /// Serves the clients of iperf3 that connect to `listener` until `stop` is set, over TCP and, at the same address and
@@ -77,25 +90,28 @@ struct Shared<'a> {
 pub fn iperf3(
     listener: &TcpListener,
     limits: &Limits,
+    budget: &Budget,
     users: Option<&Users>,
-    stop: &Arc<AtomicBool>,
+    stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
+    let admission = Admission::new("iperf3", limits, budget.pending);
     let shared = Shared {
-        limits,
+        admission: &admission,
+        budget,
         users,
+        guesses: Guesses::default(),
         waiting: Mutex::default(),
         // the same address and port, which iperf3 expects
         udp_acceptor: UdpAcceptor::open(listener.local_addr()?)?,
-        sessions: AtomicU32::new(0),
-        stop: Arc::clone(stop),
+        stop,
     };
     std::thread::scope(|scope| {
         let udp_acceptor = std::thread::Builder::new().name("door".to_owned());
         udp_acceptor.spawn_scoped(scope, || shared.udp_acceptor.run(stop))?;
-        let refused = |client| ended(&SessionReport::not_admitted("iperf3", client));
-        let serve = |accepted| greet(&shared, accepted, ended);
-        let served = accept_each(listener, limits, stop, &refused, &serve);
+        let served = accept_each(listener, &admission, stop, ended, &|accepted| {
+            greet(&shared, accepted, ended);
+        });
         if served.is_err() {
             // the door ends with it
             stop.store(true, Ordering::Relaxed);
@@ -106,87 +122,97 @@ pub fn iperf3(
 
 /// Gives each connection of a client that is admitted a thread of its own, until `stop` is set and all threads have
 /// ended. Others are closed at once.
-fn accept_each(
+fn accept_each<'a>(
     listener: &TcpListener,
-    limits: &Limits,
+    admission: &'a Admission<'a>,
     stop: &AtomicBool,
-    refused: &impl Fn(SocketAddr),
-    serve: &(impl Fn(Accepted) + Sync),
+    ended: &(impl Fn(&SessionReport) + Sync),
+    serve: &(impl Fn(Accepted<'a>) + Sync),
 ) -> io::Result<()> {
-    let most = limits.sessions.saturating_add(GREETINGS);
-    let threads = AtomicU32::new(0);
+    let most = admission.most_threads();
+    let threads = AtomicUsize::new(0);
     let threads = &threads;
+    let here = listener.local_addr()?;
+    let refused = |client, reason: String| admission.say_of(client, Ending::Refused(reason), ended);
     listener.set_nonblocking(true)?;
     std::thread::scope(|scope| {
-        let mut place = 0;
         while !stop.load(Ordering::Relaxed) {
+            admission.say_rest(ended);
             // whether there is one is asked for next
             let _ = wait_ready(listener, false, POLL_INTERVAL);
-            match listener.accept() {
-                Ok((_, client)) if !limits.admit(client.ip()) => refused(client),
-                // without a thread the client sees its connection close
-                Ok(_) if threads.load(Ordering::Relaxed) >= most => {}
-                Ok((stream, _)) => {
-                    place += 1;
-                    threads.fetch_add(1, Ordering::Relaxed);
-                    let body = move || {
-                        serve(Accepted { place, stream });
-                        threads.fetch_sub(1, Ordering::Relaxed);
-                    };
-                    let thread = std::thread::Builder::new().name("session".to_owned());
-                    if thread.spawn_scoped(scope, body).is_err() {
-                        threads.fetch_sub(1, Ordering::Relaxed);
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            let (stream, client) = match listener.accept() {
+                Ok((stream, client)) => (Arc::new(stream), client),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 // one that has gone, or no descriptor for it: the next may fare better
-                Err(_) => std::thread::sleep(POLL_INTERVAL),
+                Err(error) => {
+                    admission.say_of(here, Ending::Failed(format!("accept: {error}")), ended);
+                    std::thread::sleep(POLL_INTERVAL);
+                    continue;
+                }
+            };
+            if !admission.limits.admit(client.ip()) {
+                let address = client.ip().to_canonical();
+                refused(client, format!("clients at {address} are not admitted"));
+                continue;
+            }
+            if threads.load(Ordering::Relaxed) >= most {
+                refused(client, format!("one more than {most} connections"));
+                continue;
+            }
+            let (pending, is_crowded) = admission.arrived(&stream, client.ip());
+            if is_crowded {
+                let reason = "too many connections without a test; the oldest is closed";
+                refused(client, reason.to_owned());
+            }
+            threads.fetch_add(1, Ordering::Relaxed);
+            let body = move || {
+                serve(Accepted { stream, pending });
+                threads.fetch_sub(1, Ordering::Relaxed);
+            };
+            let thread = std::thread::Builder::new().name("session".to_owned());
+            if let Err(error) = thread.spawn_scoped(scope, body) {
+                threads.fetch_sub(1, Ordering::Relaxed);
+                admission.say_of(client, Ending::Failed(format!("a thread: {error}")), ended);
             }
         }
     });
+    admission.say_rest(ended);
     Ok(())
 }
 
 /// Finds out what a connection is for.
-fn greet(shared: &Shared, mut accepted: Accepted, ended: &impl Fn(&SessionReport)) {
-    let Ok(cookie) = cookie_of(&mut accepted.stream) else { return };
+fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
+    let Accepted { stream, pending } = accepted;
+    let Some(cookie) = cookie_of(shared, &stream) else { return };
     let waits = {
         let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(&cookie).cloned()
     };
     if let Some(session) = waits {
+        let place = pending.place;
+        drop(pending);
         // it may have all its streams by now, and then closes this one
-        let _ = session.send(accepted);
+        let _ = session.send(Joined { place, stream });
         return;
     }
-    let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
-    if place < shared.limits.sessions {
-        ended(&session::serve(shared, accepted.stream, cookie));
-    } else {
-        let _ = session::announce(&mut accepted.stream, State::AccessDenied);
-        let ending = Ending::Refused(shared.limits.full());
-        let client = accepted.stream.peer_addr().ok();
-        ended(&SessionReport { ending, ..SessionReport::of("iperf3", client) });
+    if shared.admission.is_full() {
+        session::announce(&stream, State::AccessDenied);
+        let client = stream.peer_addr().ok();
+        let ending = Ending::Refused(shared.admission.limits.full());
+        let report = SessionReport { ending, ..SessionReport::of("iperf3", client) };
+        return shared.admission.say(report, ended);
     }
-    shared.sessions.fetch_sub(1, Ordering::Relaxed);
+    let report = session::serve(shared, &stream, pending, cookie);
+    match report.transport {
+        Some(_) => ended(&report),
+        // it has asked for nothing
+        None => shared.admission.say(report, ended),
+    }
 }
 
-fn cookie_of(stream: &mut TcpStream) -> io::Result<Cookie> {
-    let deadline = Instant::now() + GREETING;
-    stream.set_nonblocking(false)?;
-    stream.set_nodelay(true)?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+fn cookie_of(shared: &Shared, stream: &TcpStream) -> Option<Cookie> {
+    stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true)).ok()?;
     let mut octets = [0; COOKIE_BYTES];
-    let mut have = 0;
-    while have < octets.len() {
-        // a time-out of zero is an error
-        stream.set_read_timeout(Some(deadline.saturating_duration_since(Instant::now())))?;
-        match stream.read(&mut octets[have..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => have += count,
-            Err(error) if is_passing(&error) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Cookie::of(octets).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    Bound::within(TIMEOUT, shared.stop).read_exact(stream, &mut octets).ok()?;
+    Cookie::of(octets)
 }

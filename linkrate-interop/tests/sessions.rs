@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape};
-use linkrate_interop::serve::{self, Ending, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Ending, Limits, SessionReport};
 use linkrate_model::Family;
 use linkrate_sys::socket::{bind_address, ip_socket};
 
@@ -31,6 +31,10 @@ const PROC_STAT: u32 = 8;
 
 /// Payload of a stream.
 const PAYLOAD: usize = 100_000;
+
+fn budget() -> Budget {
+    Budget::new(1 << 30)
+}
 
 /// What one end said.
 struct Said {
@@ -80,13 +84,14 @@ impl Server {
         Self::start(address, |listener, stop| {
             let networks = vec!["127.0.0.1".parse().expect("a network")];
             let limits = Limits { networks, ..Limits::default() };
-            serve::netperf(listener, &limits, stop, &|_| {}).expect("a server");
+            serve::netperf(listener, &limits, &budget(), stop, &|_| {}).expect("a server");
         })
     }
 
     fn iperf3() -> Self {
         Self::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
-            serve::iperf3(listener, &Limits::default(), None, stop, &|_| {}).expect("a server");
+            serve::iperf3(listener, &Limits::default(), &budget(), None, stop, &|_| {})
+                .expect("a server");
         })
     }
 
@@ -281,7 +286,8 @@ fn data_comes_from_the_client_or_from_the_address_that_it_names() {
     let other = Ipv4Addr::new(127, 0, 0, 2);
     for named in [None, Some(other)] {
         let server = Server::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
-            serve::netperf(listener, &Limits::default(), stop, &|_| {}).expect("a server");
+            serve::netperf(listener, &Limits::default(), &budget(), stop, &|_| {})
+                .expect("a server");
         });
         let mut control = server.connect(server.address.port());
         let mut request = asked.octets.clone();
@@ -316,7 +322,10 @@ fn a_client_that_has_left_before_the_server_ends_has_left() {
         let stop = Arc::new(AtomicBool::new(false));
         std::thread::scope(|scope| {
             let ended = move |report: &SessionReport| drop(sender.send(report.ending.clone()));
-            scope.spawn(|| serve::netperf(&listener, &Limits::default(), &stop, &{ ended }));
+            scope.spawn(|| {
+                let ended = ended;
+                serve::netperf(&listener, &Limits::default(), &budget(), &stop, &ended)
+            });
             let mut control = TcpStream::connect(address).expect("a server");
             control.write_all(&asked.octets).expect("a server");
             let answer = read(&mut control, asked.octets.len());
@@ -458,7 +467,7 @@ fn a_session_of_netperf_that_asks_without_end_is_ended() {
     let server = std::thread::spawn(move || {
         let limits = Limits { session_seconds: 1, ..Limits::default() };
         let ended = Mutex::new(ended);
-        serve::netperf(&listener, &limits, &theirs, &|report: &SessionReport| {
+        serve::netperf(&listener, &limits, &budget(), &theirs, &|report: &SessionReport| {
             let _ = ended.lock().expect("a channel").send(report.ending.clone());
         })
         .expect("a server");

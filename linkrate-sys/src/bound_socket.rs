@@ -46,16 +46,16 @@ fn unbound(address: SocketAddr, kind: SocketType, buffers: Buffers) -> io::Resul
     Ok(socket)
 }
 
-/// A UDP socket at `address` (udp(7), SO_REUSEADDR of socket(7)), beside others there that have been opened with this function. The kernel gives
-/// a datagram to the socket that is connected to its sender, and without one to the socket without a peer
-/// that was bound last. On `::` it also receives IPv4, unless the host is set otherwise.
+/// A UDP socket at `address` (udp(7), SO_REUSEPORT of socket(7)), beside others there of the same user: with SO_REUSEADDR
+/// another user could take the port over. The kernel gives a datagram to the socket that is connected to its sender, and
+/// without one to any of those without a peer. On `::` it also receives IPv4, unless the host is set otherwise.
 pub fn shared(address: SocketAddr) -> io::Result<UdpSocket> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    sockopt::set_socket_reuseaddr(&socket, true)?;
+    sockopt::set_socket_reuseport(&socket, true)?;
     rustix::net::bind(&socket, &address)?;
     Ok(socket.into())
 }
@@ -89,6 +89,18 @@ mod tests {
         let socket = datagrams("127.0.0.1:0".parse().unwrap(), asked).unwrap();
         assert_eq!(socket::buffers(&socket).unwrap().1, 100_000);
         assert_ne!(socket.local_addr().unwrap().port(), 0);
+    }
+
+    #[test]
+    fn no_other_socket_takes_a_shared_port_over() {
+        let here = "127.0.0.1:0".parse().unwrap();
+        let first = shared(here).unwrap();
+        let here = first.local_addr().unwrap();
+        let unbound = unbound(here, SocketType::DGRAM, Buffers::default()).unwrap();
+        // what another user may set
+        sockopt::set_socket_reuseaddr(&unbound, true).unwrap();
+        assert_eq!(rustix::net::bind(&unbound, &here), Err(rustix::io::Errno::ADDRINUSE));
+        shared(here).unwrap();
     }
 
     #[test]

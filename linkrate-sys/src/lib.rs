@@ -26,7 +26,7 @@
 //! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
 //! - [`stderr`]: lines to the user that never fail
 //! - [`connect`]: connections with options that count before they are made
-//! - [`socket`], [`socket_option`], [`bound_socket`], [`memory`], [`unnamed_file`], [`splice`]: sockets, payload memory, sending without copies
+//! - [`socket`], [`socket_option`], [`bound_socket`], [`bounded`], [`memory`], [`unnamed_file`], [`splice`]: sockets, payload memory, sending without copies
 
 // printing panics when nobody reads: lines to the user go through `stderr`
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -38,6 +38,7 @@ mod skip;
 
 pub mod bonding;
 pub mod bound_socket;
+pub mod bounded;
 mod bpf;
 pub mod cgroup;
 pub mod clock;

@@ -23,7 +23,20 @@ pub fn allow(count: u64) -> io::Result<()> {
     setrlimit(Resource::Nofile, wanted).map_err(|error| refused(&limit, count, error.into()))
 }
 
-/// The same for another process of the same user.
+/// Lets this process open `most` files in all, or as many as its hard limit allows. Returns how many it may open.
+pub fn raise(most: u64) -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(most, |hard| hard.min(most));
+    let Some(current) = limit.current else { return most };
+    if current >= wanted {
+        return current;
+    }
+    BEFORE.get_or_init(|| limit);
+    let raised = Rlimit { current: Some(wanted), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_or(current, |()| wanted)
+}
+
+/// The same as [`allow`] for another process of the same user.
 ///
 /// # Errors
 /// As [`allow`]; `ESRCH` when it has ended.
@@ -93,6 +106,14 @@ mod tests {
             let error = allow(u64::MAX / 2).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded, "{error}");
         }
+    }
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_the_hard_one() {
+        let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(1 << 20);
+        assert_eq!(raise(1 << 40), hard);
+        assert_eq!(getrlimit(Resource::Nofile).current, Some(hard));
+        assert_eq!(raise(1), hard, "it is never lowered");
     }
 
     #[test]

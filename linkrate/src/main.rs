@@ -10,6 +10,7 @@ mod args;
 mod commands;
 mod exit;
 mod interrupt;
+mod lines;
 mod output;
 mod program;
 mod progress;

@@ -122,11 +122,8 @@ pub fn run(
     };
     let mut test = match user(options)? {
         None => ask(None),
-        Some(mut user) if options.pkcs1_padding => {
-            user = user.padded(Padding::Pkcs1);
-            ask(Some(&user))
-        }
-        Some(mut user) => user.ask(&mut |user| ask(Some(user))),
+        Some(user) if options.pkcs1_padding => ask(Some(&user.padded(Padding::Pkcs1))),
+        Some(user) => ask(Some(&user)),
     }?;
     let Some(asked) = asked else { return Err(ClientError::Interrupted.into()) };
     if asked.omit_seconds == 0 {

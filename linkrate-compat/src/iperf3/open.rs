@@ -57,8 +57,11 @@ fn greet(socket: &UdpSocket) -> io::Result<()> {
             Ok(count) if count == GREETING.len() => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
-            Err(_) if Instant::now() < deadline => {}
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
+            Err(_) => {}
+        }
+        // also where a server goes on with other datagrams
+        if Instant::now() >= deadline {
+            return Err(io::ErrorKind::TimedOut.into());
         }
     }
 }

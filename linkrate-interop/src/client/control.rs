@@ -1,17 +1,16 @@
 //! A control connection with bounded waits.
 
-use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use linkrate_sys::bounded::{Bound, Ended};
 use linkrate_sys::connect;
 use linkrate_sys::socket::wait_ready;
 use linkrate_sys::tcp_info::tcp_info;
 
 use super::ClientError;
-use crate::payload::is_passing;
 
 /// How often a wait checks whether the user interrupts.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -43,8 +42,6 @@ impl Control {
         let unreachable = |reason| ClientError::Unreachable { server, reason };
         let stream = connect::tcp(server, options, timeout).map_err(unreachable)?;
         stream.set_nodelay(true).map_err(unreachable)?;
-        stream.set_read_timeout(Some(POLL_INTERVAL)).map_err(unreachable)?;
-        stream.set_write_timeout(Some(TIMEOUT)).map_err(unreachable)?;
         Ok(Self { stream, stop: Arc::clone(stop) })
     }
 
@@ -64,8 +61,8 @@ impl Control {
     }
 
     pub(super) fn send(&mut self, octets: &[u8], during: &'static str) -> Result<(), ClientError> {
-        let sent = self.stream.write_all(octets);
-        sent.map_err(|error| ClientError::Ended { during, reason: error.to_string() })
+        let sent = Bound::within(TIMEOUT, &self.stop).write_all(&self.stream, octets);
+        sent.map_err(|ended| failed(ended, during, TIMEOUT))
     }
 
     /// Fills `octets` within ten seconds.
@@ -84,25 +81,8 @@ impl Control {
         timeout: Duration,
         during: &'static str,
     ) -> Result<(), ClientError> {
-        let ended = |reason| ClientError::Ended { during, reason };
-        let deadline = Instant::now() + timeout;
-        let mut have = 0;
-        while have < octets.len() {
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(ClientError::Interrupted);
-            }
-            match self.stream.read(&mut octets[have..]) {
-                Ok(0) => return Err(ended("the server closed it".to_owned())),
-                Ok(count) => have += count,
-                Err(error) if is_passing(&error) => {
-                    if Instant::now() > deadline {
-                        return Err(ClientError::Silent { during, seconds: timeout.as_secs() });
-                    }
-                }
-                Err(error) => return Err(ended(error.to_string())),
-            }
-        }
-        Ok(())
+        let filled = Bound::within(timeout, &self.stop).read_exact(&self.stream, octets);
+        filled.map_err(|ended| failed(ended, during, timeout))
     }
 
     /// Sleeps, but not through an interruption.
@@ -115,5 +95,43 @@ impl Control {
             std::thread::sleep(POLL_INTERVAL.min(until.saturating_duration_since(Instant::now())));
         }
         Ok(())
+    }
+}
+
+fn failed(ended: Ended, during: &'static str, timeout: Duration) -> ClientError {
+    match ended {
+        Ended::Stopped => ClientError::Interrupted,
+        Ended::Late => ClientError::Silent { during, seconds: timeout.as_secs() },
+        Ended::Closed => ClientError::Ended { during, reason: "the server closed it".to_owned() },
+        Ended::Failed(error) => ClientError::Ended { during, reason: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_trickles_is_silent_in_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stop = Arc::default();
+        let mut control = Control::connect(listener.local_addr().unwrap(), &stop).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        std::thread::spawn(move || {
+            while server.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let begun = Instant::now();
+        let timeout = Duration::from_millis(200);
+        let error = control.fill_within(&mut [0; 10_000], timeout, "waiting").unwrap_err();
+        assert!(matches!(error, ClientError::Silent { during: "waiting", .. }), "{error}");
+        stop.store(true, Ordering::Relaxed);
+        let error = control.fill(&mut [0; 100_000], "waiting").unwrap_err();
+        assert!(matches!(error, ClientError::Interrupted), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 }

@@ -10,11 +10,13 @@ use super::{ClientError, Control};
 use crate::iperf3::{
     COOKIE_BYTES, Cookie, Directions, MAX_RESULT_BYTES, Parameters, Results, State,
 };
-use crate::json::{Fields, LENGTH_BYTES, framed, length};
+use crate::json::{LENGTH_BYTES, framed, length};
 
 /// How long a server may be busy with another client, unless somebody asks for less. iperf3 serves one at a time,
 /// and one whose client has just gone takes some time to notice.
 pub const BUSY: Duration = Duration::from_secs(30);
+/// iperf3's number for it.
+const BUSY_ERROR: u32 = 121;
 /// Time between two attempts.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -57,9 +59,15 @@ impl Iperf3Test {
             let cookie = random_cookie();
             let streams = asked.ways.streams(asked.parallel);
             let mut test = Self { control, cookie, ways: asked.ways, streams };
-            if test.greet()? {
-                test.agree(&asked)?;
-                return Ok(test);
+            let agreed = test.greet().and_then(|is_free| match is_free {
+                true => test.agree(&asked).map(|()| true),
+                false => Ok(false),
+            });
+            match agreed {
+                Ok(true) => return Ok(test),
+                // it may notice that only when it knows what is asked
+                Ok(false) | Err(ClientError::Busy { .. }) => {}
+                Err(error) => return Err(error),
             }
             if Instant::now() > deadline {
                 return Err(ClientError::Busy { seconds: timeout.as_secs() });
@@ -127,7 +135,7 @@ impl Iperf3Test {
         self.control.fill(&mut announced, DURING)?;
         let mut document = vec![0; length(announced, MAX_RESULT_BYTES)?];
         self.control.fill(&mut document, DURING)?;
-        let theirs = Results::parse(&Fields::parse(&document)?, self.streams)?;
+        let theirs = Results::read(&document, self.streams)?;
         self.expect(State::DisplayResults, DURING, "that results are shown")?;
         self.tell(State::Done, DURING)?;
         Ok(theirs)
@@ -176,7 +184,10 @@ impl Iperf3Test {
                 let mut numbers = [0; 8];
                 self.control.fill(&mut numbers, during)?;
                 let number = numbers.first_chunk().map_or(0, |own| u32::from_be_bytes(*own));
-                Err(ClientError::Refused(format!("iperf3's error {number}")))
+                match number {
+                    BUSY_ERROR => Err(ClientError::Busy { seconds: 0 }),
+                    _ => Err(ClientError::Refused(format!("iperf3's error {number}"))),
+                }
             }
             Some(State::ServerTerminate) => {
                 Err(ClientError::Refused("the server is being ended".to_owned()))

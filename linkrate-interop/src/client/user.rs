@@ -2,18 +2,16 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::ClientError;
 use crate::iperf3::{AuthenticationError, Credentials, Padding, PublicKey};
 
 /// Where the password is, as for iperf3 itself: a command line can be read by all users of a host.
 pub const PASSWORD: &str = "IPERF3_PASSWORD";
 
-/// How long a server that has denied access may take until it listens again.
-const RESTART: Duration = Duration::from_secs(2);
-/// Time between two attempts.
-const PAUSE: Duration = Duration::from_millis(200);
+/// Where the padding is, if the server is one of before 3.17: `pkcs1`. It is the weaker one, so the user chooses it: what
+/// a server says, or that a connection ends, may be of anybody on the path.
+pub const PADDING: &str = "IPERF3_PADDING";
 
 /// Why there is no user.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +22,9 @@ pub enum UserError {
     /// There is no password.
     #[error("{PASSWORD} is not set; user {0} needs its password there")]
     NoPassword(String),
+    /// There is no such padding.
+    #[error("{PADDING} is {0:?}, expected oaep or pkcs1")]
+    Padding(String),
     /// The name or the password cannot be sent.
     #[error("user {name}: {reason}")]
     Credentials { name: String, reason: AuthenticationError },
@@ -45,9 +46,14 @@ impl User {
         let key = PublicKey::of_pem(&text).map_err(|error| wrong(error.to_string()))?;
         let password =
             std::env::var(PASSWORD).map_err(|_| UserError::NoPassword(name.to_owned()))?;
+        let padding = match std::env::var(PADDING).as_deref() {
+            Err(_) | Ok("oaep") => Padding::Oaep,
+            Ok("pkcs1") => Padding::Pkcs1,
+            Ok(other) => return Err(UserError::Padding(other.to_owned())),
+        };
         let refused = |reason| UserError::Credentials { name: name.to_owned(), reason };
         let credentials = Credentials::new(name, &password).map_err(refused)?;
-        let user = Self { credentials, key, padding: Padding::default() };
+        let user = Self { credentials, key, padding };
         // so that no later one can fail
         user.encrypted().map_err(refused)?;
         Ok(user)
@@ -68,34 +74,5 @@ impl User {
     fn encrypted(&self) -> Result<String, AuthenticationError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
         self.credentials.token(&self.key, self.padding, now)
-    }
-
-    /// Asks for a test as this user. A server that denies access may be one of before 3.17, which pads in another
-    /// way, and which may close the connection without a word where it cannot read a name: it is asked once more in
-    /// that way, and from then on. If both attempts fail, the first error counts.
-    pub fn ask<T>(
-        &mut self,
-        ask: &mut dyn FnMut(&Self) -> Result<T, ClientError>,
-    ) -> Result<T, ClientError> {
-        let first = ask(self);
-        let may_be_old = matches!(first, Err(ClientError::Denied | ClientError::Ended { .. }));
-        if !may_be_old || self.padding == Padding::Pkcs1 {
-            return first;
-        }
-        self.padding = Padding::Pkcs1;
-        let deadline = Instant::now() + RESTART;
-        loop {
-            std::thread::sleep(PAUSE);
-            match ask(self) {
-                // an old server listens again after each test
-                Err(ClientError::Unreachable { .. } | ClientError::Ended { .. })
-                    if Instant::now() < deadline => {}
-                Err(_) => {
-                    self.padding = Padding::default();
-                    return first;
-                }
-                admitted => return admitted,
-            }
-        }
     }
 }

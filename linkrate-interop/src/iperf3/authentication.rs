@@ -4,8 +4,9 @@
 //! seconds since 1970. It is padded by OAEP since iperf 3.17, by PKCS #1 v1.5 before, encrypted, and written in base 64.
 //! The server has a list of users, each with the SHA-256 of `{NAME}PASSWORD` in hexadecimal digits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -148,6 +149,8 @@ pub struct Users {
     /// The clocks of client and server may differ by as much, s.
     skew_seconds: u64,
     digests: BTreeMap<String, [u8; 32]>,
+    /// Tokens that were taken, with the last second in which they count.
+    taken: Mutex<HashMap<[u8; 32], u64>>,
 }
 
 impl Users {
@@ -173,8 +176,20 @@ impl Users {
         }
         match digests.is_empty() {
             true => Err(AuthenticationError::NoUser),
-            false => Ok(Self { key, padding, skew_seconds, digests }),
+            false => Ok(Self { key, padding, skew_seconds, digests, taken: Mutex::default() }),
         }
+    }
+
+    /// The same as [`admit`](Self::admit), where the token was not taken before: each client encrypts another one.
+    #[must_use]
+    pub fn admit_once(&self, token: &str, now: u64) -> Option<String> {
+        let user = self.admit(token, now)?;
+        let digest = Sha256::digest(BASE64_STANDARD.decode(token).ok()?).into();
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.retain(|_, last| *last >= now);
+        // its own time is at most so much later
+        let last = now.saturating_add(self.skew_seconds.saturating_mul(2));
+        taken.insert(digest, last).is_none().then_some(user)
     }
 
     /// The user whose token it is, at `now` seconds since 1970; `None` if it is no user's, or too old. The reason is
@@ -264,6 +279,9 @@ mod tests {
             assert_eq!(users.admit(&token("other", "rossi", 1000), 1000), None);
             assert_eq!(users.admit(&mario[4..], 1000), None);
             assert_eq!(users.admit("", 1000), None);
+            assert!(users.admit_once(&mario, 1000).is_some());
+            assert_eq!(users.admit_once(&mario, 1010), None, "one that is sent again");
+            assert!(users.admit_once(&token("mario", "rossi", 1000), 1010).is_some());
             let other = match padding {
                 Padding::Oaep => Padding::Pkcs1,
                 Padding::Pkcs1 => Padding::Oaep,

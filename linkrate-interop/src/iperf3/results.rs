@@ -5,8 +5,14 @@ use serde_json::{Value, json};
 use super::streams::stream_id;
 use crate::json::{Fields, JsonError};
 
-/// Most octets of the document that is read. The output of a server may be in it.
-pub const MAX_RESULT_BYTES: u32 = 16 << 20;
+/// Most octets of the document that is read.
+pub const MAX_RESULT_BYTES: u32 = 1 << 20;
+
+/// Most marks before a value of a document, and beside them those of each stream. Each may be a value that takes
+/// [`MARK_BYTES`] of memory when it is read.
+const MAX_MARKS: usize = 256;
+const MAX_MARKS_OF_STREAM: usize = 64;
+const MARK_BYTES: u64 = 256;
 
 /// Most streams of a test with both ways.
 const MAX_STREAMS: usize = 256;
@@ -50,7 +56,27 @@ pub struct StreamResult {
     pub seconds: f64,
 }
 
+/// Most marks of the results of so many streams.
+fn most_marks(streams: u32) -> usize {
+    MAX_MARKS + MAX_MARKS_OF_STREAM * streams as usize
+}
+
 impl Results {
+    /// Reads the document of the peer of a test with `streams` streams. One with more values than those have is refused
+    /// before they cost any memory.
+    pub fn read(document: &[u8], streams: u32) -> Result<Self, JsonError> {
+        let marks = document.iter().filter(|octet| b"{[,:".contains(octet)).count();
+        match most_marks(streams) {
+            most if marks > most => Err(JsonError::Values { found: marks, most }),
+            _ => Self::parse(&Fields::parse(document)?, streams),
+        }
+    }
+
+    /// The most memory that reading those of so many streams takes, octets.
+    pub(crate) fn most_memory(streams: u32) -> u64 {
+        u64::from(MAX_RESULT_BYTES) + most_marks(streams) as u64 * MARK_BYTES
+    }
+
     /// Reads the results of the peer of a test with `streams` streams, which must be those of the test.
     pub fn parse(fields: &Fields, streams: u32) -> Result<Self, JsonError> {
         let percent =
@@ -186,6 +212,19 @@ mod tests {
             let error = parsed(&wrong, 1).unwrap_err();
             assert!(error.starts_with(said), "{wrong}: {error}");
         }
+    }
+
+    #[test]
+    fn a_document_with_more_values_than_its_streams_have_is_refused() {
+        let document = format!("{{\"streams\":[{}]}}", vec!["{\"\":0}"; 100_000].join(","));
+        let error = Results::read(document.as_bytes(), 1).unwrap_err().to_string();
+        assert_eq!(error, "a document of 300002 values, expected at most 320");
+        let streams = (0..256).map(|index| json!({
+            "id": stream_id(index), "bytes": 1, "retransmits": -1, "jitter": 0, "errors": 0,
+            "omitted_errors": 0, "packets": 0, "omitted_packets": 0, "start_time": 0, "end_time": 10,
+        }));
+        let document = json!({"cpu_util_total": 1.5, "streams": streams.collect::<Vec<_>>()});
+        Results::read(document.to_string().as_bytes(), 256).unwrap();
     }
 
     prop_compose! {

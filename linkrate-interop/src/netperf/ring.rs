@@ -1,10 +1,12 @@
 //! The buffers of an end of a test.
 
 use std::io;
+use std::ops::Range;
+use std::sync::Arc;
 
 use linkrate_sys::memory::PageBuffer;
 
-use crate::payload::payload;
+use crate::payload::{payload, shared_payload};
 
 /// Most octets of the buffers of one way, unless one call has more.
 const MAX_RING_BYTES: usize = 8 << 20;
@@ -18,12 +20,18 @@ const PAGE: usize = 4096;
 /// which have the same offset. And a receiver that is faster than its sender waits for each packet: waking it costs the
 /// sender more than the copies did.
 #[derive(Debug)]
-pub struct Ring {
-    memory: PageBuffer,
+pub struct Ring<M = PageBuffer> {
+    memory: M,
+    size: RingSize,
+    next: usize,
+}
+
+/// How many buffers a ring has, and of how many octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingSize {
     place: Place,
     call: usize,
     width: usize,
-    next: usize,
 }
 
 /// Where buffers lie.
@@ -57,25 +65,14 @@ impl Place {
     }
 }
 
-impl Ring {
-    /// `width` buffers of `call` octets, or as many as there is memory for.
-    pub fn of(call: usize, width: usize) -> io::Result<Self> {
+impl RingSize {
+    /// `width` buffers of `call` octets, or as many as a ring may have.
+    #[must_use]
+    pub fn of(call: usize, width: usize) -> Self {
         let call = call.max(1);
         let place = Place::of(call);
         let width = width.clamp(1, (MAX_RING_BYTES / place.stride).max(1));
-        let memory = payload(place.first + place.stride * width)?;
-        Ok(Self { memory, place, call, width, next: 0 })
-    }
-
-    /// As many buffers as netperf has for a stream, where SO_SNDBUF or SO_RCVBUF is `buffer` octets.
-    pub fn of_stream(call: u32, buffer: u32) -> io::Result<Self> {
-        Self::of(call as usize, Self::width_of_stream(call, buffer) as usize)
-    }
-
-    /// The number of buffers that netperf has for a stream.
-    #[must_use]
-    pub fn width_of_stream(call: u32, buffer: u32) -> u32 {
-        (buffer / call.max(1) + 1).max(2)
+        Self { place, call, width }
     }
 
     /// Octets of a call.
@@ -90,18 +87,70 @@ impl Ring {
         self.width
     }
 
-    /// Octets of all buffers.
-    #[cfg(test)]
-    pub(crate) fn octets(&self) -> usize {
-        self.call * self.width
+    /// Octets of memory.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.place.first + self.place.stride * self.width
+    }
+}
+
+impl Ring {
+    /// `width` buffers of `call` octets, or as many as a ring may have.
+    pub fn of(call: usize, width: usize) -> io::Result<Self> {
+        let size = RingSize::of(call, width);
+        Ok(Self { memory: payload(size.bytes())?, size, next: 0 })
+    }
+
+    /// As many buffers as netperf has for a stream, where SO_SNDBUF or SO_RCVBUF is `buffer` octets.
+    pub fn of_stream(call: u32, buffer: u32) -> io::Result<Self> {
+        Self::of(call as usize, Self::width_of_stream(call, buffer) as usize)
+    }
+
+    /// One to receive into, whose pages are taken as they are filled.
+    pub(crate) fn to_receive(size: RingSize) -> io::Result<Self> {
+        Ok(Self { memory: PageBuffer::small(size.bytes())?, size, next: 0 })
+    }
+
+    /// The number of buffers that netperf has for a stream.
+    #[must_use]
+    pub fn width_of_stream(call: u32, buffer: u32) -> u32 {
+        (buffer / call.max(1) + 1).max(2)
     }
 
     /// The buffer of the next call.
     #[must_use]
     pub fn next_buffer(&mut self) -> &mut [u8] {
-        let at = self.place.first + self.place.stride * self.next;
-        self.next = (self.next + 1) % self.width;
-        &mut self.memory[at..at + self.call]
+        let buffer = self.next_range();
+        &mut self.memory[buffer]
+    }
+}
+
+impl Ring<Arc<PageBuffer>> {
+    /// One to send from, whose memory all rings of the process share.
+    pub(crate) fn to_send(size: RingSize) -> io::Result<Self> {
+        Ok(Self { memory: shared_payload(size.bytes())?, size, next: 0 })
+    }
+
+    /// The payload of the next call.
+    #[must_use]
+    pub fn next_payload(&mut self) -> &[u8] {
+        let buffer = self.next_range();
+        &self.memory[buffer]
+    }
+}
+
+impl<M> Ring<M> {
+    /// Octets of a call.
+    #[must_use]
+    pub fn call(&self) -> usize {
+        self.size.call
+    }
+
+    fn next_range(&mut self) -> Range<usize> {
+        let RingSize { place, call, width } = self.size;
+        let at = place.first + place.stride * self.next;
+        self.next = (self.next + 1) % width;
+        at..at + call
     }
 }
 
@@ -128,7 +177,7 @@ mod tests {
     #[test]
     fn calls_go_around_all_buffers() {
         let mut ring = Ring::of_stream(16 << 10, 40 << 10).unwrap();
-        assert_eq!((ring.call(), ring.width(), ring.octets()), (16 << 10, 3, 48 << 10));
+        assert_eq!((ring.call(), ring.size.width()), (16 << 10, 3));
         for number in 0..9 {
             let buffer = ring.next_buffer();
             assert_eq!(buffer.len(), 16 << 10);
@@ -142,6 +191,15 @@ mod tests {
     fn memory_is_bounded_also_for_small_buffers() {
         let ring = Ring::of(1, usize::MAX).unwrap();
         assert!(ring.memory.len() <= MAX_RING_BYTES + PAGE, "{} octets", ring.memory.len());
-        assert_eq!(Ring::of(MAX_RING_BYTES + 1, 5).unwrap().width(), 1);
+        assert_eq!(RingSize::of(MAX_RING_BYTES + 1, 5).width(), 1);
+    }
+
+    #[test]
+    fn a_ring_to_send_from_goes_around_the_payload() {
+        let mut ring = Ring::to_send(RingSize::of(3000, 2)).unwrap();
+        let first = ring.next_payload().as_ptr();
+        assert_ne!(ring.next_payload().as_ptr(), first);
+        let third = ring.next_payload();
+        assert_eq!((third.as_ptr(), third.len(), third[2999]), (first, 3000, 0x5a));
     }
 }

@@ -5,6 +5,7 @@ use std::net::UdpSocket;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::clock::monotonic_ns;
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::is_out_of_buffers;
 
 use super::{Counters, PACE, Pace, Phase, Work, is_passing, payload};
@@ -62,7 +63,7 @@ pub(super) fn receive(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = payload(work.block)?;
+    let mut buffer = PageBuffer::small(work.block)?;
     while !phase.is_over() {
         match socket.recv(&mut buffer) {
             // a datagram without a number is none of this stream

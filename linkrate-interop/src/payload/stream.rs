@@ -7,13 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
-use super::{Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, is_passing, payload};
+use super::{
+    Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, is_passing, shared_payload,
+};
 use crate::iperf3::{Arrivals, COOKIE_BYTES};
 
 /// The socket of a stream.
@@ -166,8 +169,11 @@ fn carry(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let mut buffer = payload(work.block)?;
-    let file = (work.sends && work.zero_copy).then(|| memory_file(&buffer)).transpose()?;
+    let sent = work.sends.then(|| shared_payload(work.block)).transpose()?;
+    let sent = sent.as_deref().map_or(&[][..], |payload| &payload[..work.block]);
+    // its pages are touched as they are filled
+    let mut buffer = PageBuffer::small(if work.sends { 1 } else { work.block })?;
+    let file = (work.sends && work.zero_copy).then(|| memory_file(sent)).transpose()?;
     let pace = Pace::of(work);
     let mut bytes = 0;
     while !phase.is_over() {
@@ -180,7 +186,7 @@ fn carry(
             continue;
         }
         let moved = match (work.sends, &file) {
-            (true, None) => socket.write(&buffer[..taken]),
+            (true, None) => socket.write(&sent[..taken]),
             (true, Some(file)) => sendfile(&*socket, file, 0, taken),
             (false, _) => socket.read(&mut buffer),
         };

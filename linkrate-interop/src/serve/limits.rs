@@ -41,6 +41,8 @@ impl FromStr for Network {
 pub struct Limits {
     /// Most tests at once.
     pub sessions: u32,
+    /// Most of them of one client: an address, or a /64 of IPv6.
+    pub client_sessions: u32,
     /// Maximum duration of a test, seconds, its beginning that is left out included.
     pub seconds: u32,
     /// Most seconds from the first octet of a client of netperf to its last request.
@@ -55,6 +57,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             sessions: 64,
+            client_sessions: 32,
             seconds: 3600,
             session_seconds: 86_400,
             bytes: u64::MAX,
@@ -73,6 +76,11 @@ impl Limits {
     /// Why a session ends that lasts too long.
     pub(super) fn outlasted(&self) -> String {
         format!("a session of more than {} s", self.session_seconds)
+    }
+
+    /// Why one more of a client is refused that has its sessions.
+    pub(super) fn full_of_client(&self) -> String {
+        format!("one more than {} sessions of one client", self.client_sessions)
     }
 
     /// Why a client beyond the granted sessions is refused.

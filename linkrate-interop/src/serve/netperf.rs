@@ -12,18 +12,20 @@ mod source;
 mod test;
 mod watch;
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{IpAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use linkrate_sys::bounded::{self, Bound};
 use linkrate_sys::procstat::{cpu_states, ticks_per_second};
 use linkrate_sys::socket::{end_without_peer, wait_ready};
 
+use super::admission::{Admission, Pending};
 use super::report::{Ending, SessionReport};
-use super::{Accepted, Limits, POLL_INTERVAL, accept_each};
+use super::{Accepted, Budget, Limits, accept_each};
 use crate::netperf::{Form, Kind, Layout, MESSAGE_BYTES, Message, SHORT_MESSAGE_BYTES};
-use crate::payload::is_passing;
 
 /// How long a client may take for a message that it has begun, and for taking one.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,8 +66,6 @@ mod refusal {
     pub(super) const INVALID: u32 = 22;
     /// EOPNOTSUPP: not in this server.
     pub(super) const UNSUPPORTED: u32 = 95;
-    /// EADDRNOTAVAIL: an address that this server does not listen on.
-    pub(super) const NOT_HERE: u32 = 99;
     /// ETIMEDOUT: no end within the granted time.
     pub(super) const TIMED_OUT: u32 = 110;
     /// No number of a system: what a netserver says to a request that it does not know.
@@ -75,10 +75,10 @@ mod refusal {
 /// What all sessions share.
 #[derive(Debug)]
 struct Shared<'a> {
-    limits: &'a Limits,
+    admission: &'a Admission<'a>,
+    budget: &'a Budget,
     /// The address that the server listens on.
     address: IpAddr,
-    sessions: AtomicU32,
     stop: &'a AtomicBool,
 }
 
@@ -86,37 +86,31 @@ struct Shared<'a> {
 pub fn netperf(
     listener: &TcpListener,
     limits: &Limits,
+    budget: &Budget,
     stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
     let address = listener.local_addr()?.ip();
-    let shared = Shared { limits, address, sessions: AtomicU32::new(0), stop };
-    let refused = |client| ended(&SessionReport::not_admitted("netperf", client));
-    accept_each(listener, limits, stop, &refused, &|accepted: Accepted| {
-        let place = shared.sessions.fetch_add(1, Ordering::Relaxed);
-        serve(&shared, accepted.stream, place < limits.sessions, ended);
-        shared.sessions.fetch_sub(1, Ordering::Relaxed);
-    })
+    let admission = Admission::new("netperf", limits, budget.pending);
+    let shared = Shared { admission: &admission, budget, address, stop };
+    accept_each(listener, &admission, stop, ended, &|accepted| serve(&shared, accepted, ended))
 }
 
-/// Serves a client, whose requests are refused if there are too many.
-fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&SessionReport)) {
-    let report = SessionReport::of("netperf", stream.peer_addr().ok());
-    let Ok(mut control) = Control::of(stream, shared) else { return };
+/// Serves a client.
+fn serve<'a>(shared: &'a Shared<'a>, accepted: Accepted<'a>, ended: &impl Fn(&SessionReport)) {
+    let report = SessionReport::of("netperf", accepted.stream.peer_addr().ok());
+    let Ok(mut control) = Control::of(accepted, shared) else { return };
+    let failed = |ending| {
+        shared.admission.say(SessionReport { ending, ..report.clone() }, ended);
+    };
     loop {
         let message = match control.next() {
             Ok(Some(message)) => message,
             // a client that has nothing more to ask has nothing to report on
             Ok(None) | Err(Ending::Stopped) => return,
-            Err(ending) => {
-                ended(&SessionReport { ending, ..report });
-                return;
-            }
+            Err(ending) => return failed(ending),
         };
         let reported = match message.kind() {
-            _ if !has_place => {
-                Err(control.refuse(message.kind(), refusal::BUSY, shared.limits.full()))
-            }
             Kind::DebugOn | Kind::DebugOff => control.tell(&Message::new(Kind::DebugOk)),
             Kind::CpuCalibrate => control.tell(&Message::calibrated(rate(), cpus())),
             // a client that is not told continues without
@@ -144,8 +138,7 @@ fn serve(shared: &Shared, stream: TcpStream, has_place: bool, ended: &impl Fn(&S
             },
         };
         if let Err(ending) = reported {
-            ended(&SessionReport { ending, ..report });
-            return;
+            return failed(ending);
         }
     }
 }
@@ -167,7 +160,9 @@ fn failed(error: io::Error) -> Ending {
 /// The server's end of a control connection.
 #[derive(Debug)]
 struct Control<'a> {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    /// While no test runs.
+    pending: Option<Pending<'a>>,
     /// Octets of each message, which the first one shows.
     length: Option<usize>,
     /// Whether it has asked for the name of the system.
@@ -178,19 +173,21 @@ struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    fn of(stream: TcpStream, shared: &'a Shared<'a>) -> io::Result<Self> {
+    fn of(accepted: Accepted<'a>, shared: &'a Shared<'a>) -> io::Result<Self> {
+        let Accepted { stream, pending } = accepted;
         stream.set_nonblocking(false)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(POLL_INTERVAL))?;
-        stream.set_write_timeout(Some(TIMEOUT))?;
         end_without_peer(&stream)?;
-        let ends = Instant::now() + Duration::from_secs(shared.limits.session_seconds.into());
-        Ok(Self { stream, length: None, asks_for_system: false, ends, shared })
+        let ends =
+            Instant::now() + Duration::from_secs(shared.admission.limits.session_seconds.into());
+        let pending = Some(pending);
+        Ok(Self { stream, pending, length: None, asks_for_system: false, ends, shared })
     }
 
     fn tell(&mut self, message: &Message) -> Result<(), Ending> {
         let length = self.length.unwrap_or(MESSAGE_BYTES);
-        self.stream.write_all(&message.octets()[..length]).map_err(|_| Ending::ClientLeft)
+        let bound = Bound::within(TIMEOUT, self.shared.stop);
+        bound.write_all(&self.stream, &message.octets()[..length]).map_err(|_| Ending::ClientLeft)
     }
 
     /// The results that this client reads.
@@ -216,8 +213,8 @@ impl<'a> Control<'a> {
     fn next(&mut self) -> Result<Option<Message>, Ending> {
         let mut octets = [0; MESSAGE_BYTES];
         let mut have = 0;
-        let mut deadline = Instant::now() + BETWEEN;
-        let outlasted = || Ending::Refused(self.shared.limits.outlasted());
+        let waits = if self.length.is_none() { TIMEOUT } else { BETWEEN };
+        let mut deadline = Instant::now() + waits;
         while have < self.length.unwrap_or(MESSAGE_BYTES) {
             if self.length.is_none()
                 && have == SHORT_MESSAGE_BYTES
@@ -226,28 +223,32 @@ impl<'a> Control<'a> {
                 self.length = Some(have);
                 break;
             }
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Err(Ending::Stopped);
-            }
             if Instant::now() >= self.ends {
-                return Err(outlasted());
+                return Err(Ending::Refused(self.shared.admission.limits.outlasted()));
             }
-            match self.stream.read(&mut octets[have..]) {
-                Ok(0) if have == 0 => return Ok(None),
-                Ok(0) => return Err(broken(have)),
+            let bound = Bound::until(deadline.min(self.ends), self.shared.stop);
+            match bound.read_some(&self.stream, &mut octets[have..]) {
+                Ok(_) if have > 0 && Instant::now() >= deadline => return Err(broken(have)),
                 Ok(count) => {
                     if have == 0 {
                         deadline = Instant::now() + TIMEOUT;
                     }
                     have += count;
                 }
-                Err(error) if is_passing(&error) && Instant::now() < deadline => {}
-                Err(error) if is_passing(&error) && have > 0 => return Err(broken(have)),
-                Err(error) if is_passing(&error) => {
-                    let reason = format!("no request in {} s", BETWEEN.as_secs());
-                    return Err(Ending::Refused(reason));
+                Err(bounded::Ended::Stopped) => return Err(Ending::Stopped),
+                Err(bounded::Ended::Late) if Instant::now() >= self.ends => {
+                    return Err(Ending::Refused(self.shared.admission.limits.outlasted()));
+                }
+                Err(bounded::Ended::Late) if have == 0 => {
+                    return Err(Ending::Refused(format!("no request in {} s", waits.as_secs())));
+                }
+                Err(bounded::Ended::Late | bounded::Ended::Closed) if have > 0 => {
+                    return Err(broken(have));
                 }
                 Err(_) => return Ok(None),
+            }
+            if self.shared.stop.load(Ordering::Relaxed) {
+                return Err(Ending::Stopped);
             }
         }
         let length = *self.length.get_or_insert(MESSAGE_BYTES);

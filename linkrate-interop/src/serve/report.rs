@@ -206,12 +206,6 @@ impl SessionReport {
         }
     }
 
-    /// Of a client whose network is not granted.
-    pub(super) fn not_admitted(program: &'static str, client: SocketAddr) -> Self {
-        let reason = format!("clients at {} are not admitted", client.ip().to_canonical());
-        Self { ending: Ending::Refused(reason), ..Self::of(program, Some(client)) }
-    }
-
     /// Takes how the session ended. One that ended as it should and has figures that cannot be right has failed.
     pub(super) fn end(&mut self, ended: Result<(), Ending>) {
         let complete = || self.defect().map_or(Ending::Complete, Ending::Failed);

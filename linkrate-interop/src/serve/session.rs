@@ -1,20 +1,24 @@
 //! A test of iperf3, as its server sees it.
 
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use linkrate_sys::bounded::{Bound, Ended};
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
-use linkrate_sys::socket::{end_without_peer, wait_ready};
+use linkrate_sys::socket::{end_without_peer, send_now, wait_ready};
+use linkrate_sys::tcp_info::tcp_info;
 
+use super::admission::{Pending, Running};
+use super::budget::{THREAD_BYTES, Taken};
 use super::interface::InterfaceReport;
 use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
 use super::verdict::{Evidence, verdict};
-use super::{Accepted, POLL_INTERVAL, Shared, TIMEOUT, options};
+use super::{Joined, POLL_INTERVAL, Shared, TIMEOUT, options};
 use crate::iperf3::{
     Cookie, Directions, MAX_PARAMETER_BYTES, MAX_RESULT_BYTES, Parameters, Results, Role, State,
     StreamResult, Transport, stream_id,
@@ -31,40 +35,51 @@ const UNREAD: Duration = Duration::from_millis(500);
 /// How long a test waits until it may open its UDP streams, because others of its source address open theirs.
 const TURN: Duration = Duration::from_secs(60);
 
+/// How long a client that opens UDP streams has at least for the next one while other tests of its address wait.
+const LEAST_PATH_TIME: Duration = Duration::from_millis(40);
+const MOST_PATH_TIME: Duration = Duration::from_secs(1);
+/// How often a test looks for its streams.
+const STREAMS_INTERVAL: Duration = Duration::from_millis(10);
+
 /// Errors of iperf3 that a client shows in its own words.
 const DATAGRAM: u32 = 20;
 const LONGER_THAN_GRANTED: u32 = 37;
 const PARAMETERS: u32 = 114;
+const BUSY: u32 = 121;
 const STREAMS: u32 = 204;
 const SEND: u32 = 205;
 
 /// Serves a client, and returns what there is to report on it.
-pub(super) fn serve(shared: &Shared, mut control: TcpStream, cookie: Cookie) -> SessionReport {
+pub(super) fn serve(
+    shared: &Shared,
+    control: &TcpStream,
+    pending: Pending,
+    cookie: Cookie,
+) -> SessionReport {
     let mut report = SessionReport::of("iperf3", control.peer_addr().ok());
     let mut evidence = Evidence::default();
-    let watched = end_without_peer(&control).map_err(failed);
-    let ended =
-        watched.and_then(|()| run(shared, &mut control, cookie, &mut report, &mut evidence));
+    let watched = end_without_peer(control).map_err(failed);
+    let mut session = Session { shared, control, pending: Some(pending), running: None };
+    let ended = watched.and_then(|()| run(&mut session, cookie, &mut report, &mut evidence));
     report.end(ended);
     if report.ending == Ending::Stopped {
-        let _ = announce(&mut control, State::ServerTerminate);
+        announce(control, State::ServerTerminate);
     }
     report.verdict = verdict(&report, evidence);
     report
 }
 
-pub(super) fn announce(control: &mut TcpStream, state: State) -> io::Result<()> {
-    control.write_all(&[state.octet()])
+/// Says it to a client that has room for an octet; one that has none does not read.
+pub(super) fn announce(control: &TcpStream, state: State) {
+    let _ = send_now(control, &[state.octet()]);
 }
 
 fn run(
-    shared: &Shared,
-    control: &mut TcpStream,
+    session: &mut Session,
     cookie: Cookie,
     report: &mut SessionReport,
     evidence: &mut Evidence,
 ) -> Result<(), Ending> {
-    let mut session = Session { shared, control };
     session.tell(State::ParamExchange)?;
     let document = session.document(MAX_PARAMETER_BYTES)?;
     let asked = Fields::parse(&document)
@@ -252,19 +267,45 @@ fn datagrams(sends: &[bool], counts: &[Carried]) -> DatagramReport {
     report
 }
 
+/// Memory and open files of a test. Payload that is sent is shared by all, and counts for each.
+fn cost(asked: &Parameters) -> (u64, u64) {
+    let streams = asked.ways.streams(asked.parallel);
+    let buffers = u64::from(asked.block) * if asked.zero_copy { 2 } else { 1 };
+    let memory = u64::from(streams) * (THREAD_BYTES + buffers) + Results::most_memory(streams);
+    // each end of a session has one, and each stream two
+    (memory + THREAD_BYTES, u64::from(streams) * 2 + 2)
+}
+
 fn failed(error: io::Error) -> Ending {
     Ending::Failed(error.to_string())
+}
+
+/// What a wait for the client that has ended says of the session.
+fn ending(ended: Ended) -> Ending {
+    match ended {
+        Ended::Stopped => Ending::Stopped,
+        Ended::Late | Ended::Closed | Ended::Failed(_) => Ending::ClientLeft,
+    }
 }
 
 /// The server's end of the control connection.
 struct Session<'a> {
     shared: &'a Shared<'a>,
-    control: &'a mut TcpStream,
+    control: &'a TcpStream,
+    /// Until the test begins.
+    pending: Option<Pending<'a>>,
+    /// From then on.
+    running: Option<(Running<'a>, Taken<'a>)>,
 }
 
 impl Session<'_> {
     fn tell(&mut self, state: State) -> Result<(), Ending> {
-        announce(self.control, state).map_err(|_| Ending::ClientLeft)
+        self.say(&[state.octet()])
+    }
+
+    /// A client that takes nothing has left.
+    fn say(&self, octets: &[u8]) -> Result<(), Ending> {
+        self.bound().write_all(self.control, octets).map_err(ending)
     }
 
     /// Says that the test cannot be, with iperf3's number for the reason.
@@ -275,7 +316,7 @@ impl Session<'_> {
             // no error of the system
             &0_u32.to_be_bytes(),
         ];
-        let _ = self.control.write_all(&reported.concat());
+        let _ = self.say(&reported.concat());
         Ending::Refused(reason)
     }
 
@@ -283,20 +324,43 @@ impl Session<'_> {
     fn admit(&mut self, asked: &Parameters) -> Result<Option<String>, Ending> {
         let Some(users) = self.shared.users else { return Ok(None) };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-        let (user, reason) = match &asked.authentication {
-            Some(token) => (users.admit(token, now), "no user has this name, password and time"),
-            None => (None, "the client names no user"),
+        let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?.ip();
+        let guesses = &self.shared.guesses;
+        let reason = match &asked.authentication {
+            Some(token) if guesses.may_guess(client) => {
+                if let Some(user) = users.admit_once(token, now) {
+                    return Ok(Some(user));
+                }
+                self.pause(guesses.wrong(client))?;
+                "no user has this name, password and time"
+            }
+            Some(_) => "too many wrong passwords",
+            None => "the client names no user",
         };
-        if user.is_none() {
-            self.tell(State::AccessDenied)?;
-            return Err(Ending::Refused(reason.to_owned()));
+        self.tell(State::AccessDenied)?;
+        Err(Ending::Refused(reason.to_owned()))
+    }
+
+    /// Waits, but not longer than the client and the server.
+    fn pause(&self, until: Instant) -> Result<(), Ending> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if self.is_stopped() {
+                return Err(Ending::Stopped);
+            }
+            if self.has_left() {
+                return Err(Ending::ClientLeft);
+            }
+            std::thread::sleep(left.min(POLL_INTERVAL));
         }
-        Ok(user)
     }
 
     /// Refuses what is not granted.
     fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
-        let limits = self.shared.limits;
+        let limits = self.shared.admission.limits;
         let seconds = asked.seconds.saturating_add(asked.omit_seconds);
         if seconds > limits.seconds {
             let reason = format!("a test of {seconds} s, expected at most {} s", limits.seconds);
@@ -309,34 +373,34 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A document of at most `most` octets.
-    fn document(&mut self, most: u32) -> Result<Vec<u8>, Ending> {
+    /// Takes a place, memory and descriptors for the test, which begins.
+    fn begin(&mut self, asked: &Parameters) -> Result<(), Ending> {
+        let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?.ip();
+        let (memory, files) = cost(asked);
+        let admission = self.shared.admission;
+        let running = admission.begin(client).and_then(|running| {
+            let taken = self.shared.budget.take(memory, files)?;
+            Ok((running, taken))
+        });
+        self.running = Some(running.map_err(|reason| self.refuse(BUSY, reason))?);
+        self.pending = None;
+        Ok(())
+    }
+
+    /// A document of at most `most` octets, which has its time from the first octet of its length on.
+    fn document(&self, most: u32) -> Result<Vec<u8>, Ending> {
+        let bound = self.bound();
         let mut announced = [0; LENGTH_BYTES];
-        self.read(&mut announced)?;
+        bound.read_exact(self.control, &mut announced).map_err(ending)?;
         let length = length(announced, most).map_err(|error| Ending::Refused(error.to_string()))?;
         let mut document = vec![0; length];
-        self.read(&mut document)?;
+        bound.read_exact(self.control, &mut document).map_err(ending)?;
         Ok(document)
     }
 
-    /// Reads until `octets` is full.
-    fn read(&mut self, octets: &mut [u8]) -> Result<(), Ending> {
-        let deadline = Instant::now() + TIMEOUT;
-        self.control.set_read_timeout(Some(POLL_INTERVAL)).map_err(failed)?;
-        let mut have = 0;
-        while have < octets.len() {
-            match self.control.read(&mut octets[have..]) {
-                Ok(0) => return Err(Ending::ClientLeft),
-                Ok(count) => have += count,
-                // a client that had gone before the server was told to end has left
-                Err(error) if is_passing(&error) && self.is_stopped() => {
-                    return Err(Ending::Stopped);
-                }
-                Err(error) if is_passing(&error) && Instant::now() < deadline => {}
-                Err(_) => return Err(Ending::ClientLeft),
-            }
-        }
-        Ok(())
+    /// When the next thing that a client has to say, or to take, must be through.
+    fn bound(&self) -> Bound<'_> {
+        Bound::within(TIMEOUT, self.shared.stop)
     }
 
     /// Lets the client open its streams, and returns them in this order.
@@ -352,16 +416,19 @@ impl Session<'_> {
     }
 
     fn connections(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
+        self.begin(asked)?;
         let (sender, receiver) = channel();
         // before the client knows that it may begin
         self.waiting(|waiting| waiting.insert(cookie, sender));
         let reported = self.tell(State::CreateStreams);
-        let opened = reported.and_then(|()| self.opened(asked, &receiver));
+        let opened = reported.and_then(|()| self.opened(asked, &receiver, || false));
         self.waiting(|waiting| waiting.remove(&cookie));
-        let mut streams: Vec<Accepted> = opened?;
+        let mut streams: Vec<Joined> = opened?;
         // the client numbers its streams in the order in which it opened them
-        streams.sort_by_key(|accepted| accepted.place);
-        Ok(streams.into_iter().map(|accepted| Socket::Tcp(accepted.stream)).collect())
+        streams.sort_by_key(|joined| joined.place);
+        let streams = streams.into_iter().map(|joined| Arc::into_inner(joined.stream));
+        let streams: Option<Vec<_>> = streams.map(|stream| stream.map(Socket::Tcp)).collect();
+        streams.ok_or(Ending::ClientLeft)
     }
 
     fn datagram_streams(&mut self, asked: &Parameters) -> Result<Vec<Socket>, Ending> {
@@ -369,38 +436,58 @@ impl Session<'_> {
         let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?;
         let here = self.control.local_addr().map_err(failed)?;
         let deadline = Instant::now() + TURN;
-        let Some(turn) = shared.udp_acceptor.turn(client.ip(), here, deadline, &shared.stop) else {
+        let goes_on = || !self.is_stopped() && !self.has_left() && Instant::now() < deadline;
+        let Some(turn) = shared.udp_acceptor.turn(client.ip(), here, self.path_time(), goes_on)
+        else {
+            if self.has_left() {
+                return Err(Ending::ClientLeft);
+            }
             if self.is_stopped() {
                 return Err(Ending::Stopped);
             }
             let reason = format!("other tests of {} open UDP streams", client.ip());
             return Err(self.refuse(STREAMS, reason));
         };
+        self.begin(asked)?;
+        turn.begin();
         self.tell(State::CreateStreams)?;
-        let streams = self.opened(asked, &turn.streams)?;
+        let streams = self.opened(asked, &turn.streams, || turn.is_in_the_way())?;
         Ok(streams.into_iter().map(Socket::Udp).collect())
     }
 
-    fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, Sender<Accepted>>) -> T) -> T {
+    /// How long the next datagram of a client takes at least that is told to open a UDP stream.
+    fn path_time(&self) -> Duration {
+        let round_trip = tcp_info(self.control).map_or(0, |info| info.rtt_us.into());
+        Duration::from_micros(4 * round_trip).clamp(LEAST_PATH_TIME, MOST_PATH_TIME)
+    }
+
+    fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, Sender<Joined>>) -> T) -> T {
         change(&mut self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All streams of the test out of `receiver`.
-    fn opened<T>(&mut self, asked: &Parameters, receiver: &Receiver<T>) -> Result<Vec<T>, Ending> {
-        let deadline = Instant::now() + TIMEOUT;
+    /// All streams of the test out of `receiver`, which come in time, and before it is in the way of others.
+    fn opened<T>(
+        &mut self,
+        asked: &Parameters,
+        receiver: &Receiver<T>,
+        is_in_the_way: impl Fn() -> bool,
+    ) -> Result<Vec<T>, Ending> {
+        let begun = Instant::now();
+        let deadline = begun + TIMEOUT;
         let all = asked.ways.streams(asked.parallel) as usize;
         let mut streams = Vec::with_capacity(all);
         while streams.len() < all {
-            match receiver.recv_timeout(POLL_INTERVAL) {
-                Ok(stream) => streams.push(stream),
-                Err(_) if self.has_left() => return Err(Ending::ClientLeft),
-                Err(_) if self.is_stopped() => return Err(Ending::Stopped),
-                Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
-                Err(_) => {
-                    let (found, timeout) = (streams.len(), TIMEOUT.as_secs());
-                    let reason = format!("{found} streams within {timeout} s, expected {all}");
-                    return Err(self.refuse(STREAMS, reason));
-                }
+            streams.extend(receiver.recv_timeout(STREAMS_INTERVAL).ok());
+            if self.has_left() {
+                return Err(Ending::ClientLeft);
+            }
+            if self.is_stopped() {
+                return Err(Ending::Stopped);
+            }
+            if streams.len() < all && (Instant::now() >= deadline || is_in_the_way()) {
+                let (found, waited) = (streams.len(), begun.elapsed().as_secs_f64());
+                let reason = format!("{found} streams within {waited:.0} s, expected {all}");
+                return Err(self.refuse(STREAMS, reason));
             }
         }
         Ok(streams)
@@ -413,7 +500,7 @@ impl Session<'_> {
 
     /// Whether the client has closed its control connection.
     fn has_left(&self) -> bool {
-        wait_ready(&*self.control, false, Duration::ZERO).unwrap_or(true)
+        wait_ready(self.control, false, Duration::ZERO).unwrap_or(true)
             && !matches!(self.control.peek(&mut [0]), Ok(1))
     }
 
@@ -435,7 +522,7 @@ impl Session<'_> {
         phase.begin();
         let begun = Instant::now();
         let granted = match asked.seconds {
-            0 => self.shared.limits.seconds,
+            0 => self.shared.admission.limits.seconds,
             seconds => seconds,
         };
         let longest = omit + Duration::from_secs(granted.into()) + GRACE;
@@ -450,7 +537,7 @@ impl Session<'_> {
             }
             report.seconds = from.elapsed().as_secs_f64();
             let mut octet = [0];
-            match self.control.read(&mut octet) {
+            match (&mut &*self.control).read(&mut octet) {
                 Ok(0) => return Err(Ending::ClientLeft),
                 Ok(_) => match State::of(octet[0]) {
                     Some(State::TestEnd) => break,
@@ -471,7 +558,7 @@ impl Session<'_> {
             }
             let carried =
                 streams.iter().map(|stream| stream.count().bytes).fold(0, u64::saturating_add);
-            let bytes = self.shared.limits.bytes;
+            let bytes = self.shared.admission.limits.bytes;
             if carried > bytes {
                 let reason = format!("{carried} bytes, expected at most {bytes}");
                 return Err(self.refuse(LONGER_THAN_GRANTED, reason));
@@ -494,13 +581,13 @@ impl Session<'_> {
     fn exchange(&mut self, own: &Results, streams: u32) -> Result<Results, Ending> {
         self.tell(State::ExchangeResults)?;
         let document = self.document(MAX_RESULT_BYTES)?;
-        let theirs = Fields::parse(&document).and_then(|fields| Results::parse(&fields, streams));
-        let theirs = theirs.map_err(|error| Ending::Refused(error.to_string()))?;
+        let theirs = Results::read(&document, streams)
+            .map_err(|error| Ending::Refused(error.to_string()))?;
         let document = framed(&own.document()).unwrap_or_default();
-        self.control.write_all(&document).map_err(|_| Ending::ClientLeft)?;
+        self.say(&document)?;
         self.tell(State::DisplayResults)?;
         let mut octet = [0];
-        self.read(&mut octet)?;
+        self.bound().read_exact(self.control, &mut octet).map_err(ending)?;
         match State::of(octet[0]) {
             Some(State::Done) => Ok(theirs),
             _ => Err(Ending::ClientLeft),

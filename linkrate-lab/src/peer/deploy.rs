@@ -7,7 +7,7 @@
 //! is left to remove.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 
 use linkrate_model::shell;
 use linkrate_protocol::cleaned;
+use linkrate_sys::bounded::{Bound, Ended};
 use linkrate_sys::socket::wait_ready;
 
 use super::elf::{Elf, HEAD_BYTES};
 
-/// Time for an answer of the shell, or for the next piece of the file to leave.
+/// Time for an answer of the shell, or for the next 64 KiB of the file to leave.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How often a wait checks whether the user interrupted.
@@ -107,7 +108,6 @@ impl Program {
         if !self.elf.is_for(machine) {
             return Err(DeployError::Machine(machine.to_owned()));
         }
-        socket.set_write_timeout(Some(POLL_INTERVAL))?;
         let mut part = vec![0; 1 << 16];
         let mut file = (&self.file).take(self.length);
         let mut at_head = true;
@@ -119,9 +119,13 @@ impl Program {
             if std::mem::take(&mut at_head) {
                 Elf::strip(&mut part[..count]);
             }
-            write_all(socket, &part[..count], stop)?;
+            Bound::within(TIMEOUT, stop).write_all(socket, &part[..count]).map_err(|ended| {
+                match ended {
+                    Ended::Stopped => DeployError::Interrupted,
+                    _ => DeployError::Ended,
+                }
+            })?;
         }
-        socket.set_write_timeout(None)?;
         match read_line(socket, TIMEOUT, stop)? {
             line if line == WHOLE => Ok(()),
             line => Err(DeployError::Answer(line)),
@@ -174,36 +178,9 @@ fn text(line: &[u8]) -> String {
     cleaned(String::from_utf8_lossy(line).trim_end())
 }
 
-/// Writes to a socket whose writes time out after [`POLL_INTERVAL`].
-fn write_all(
-    mut socket: &UnixStream,
-    mut bytes: &[u8],
-    stop: &AtomicBool,
-) -> Result<(), DeployError> {
-    let mut deadline = Instant::now() + TIMEOUT;
-    while !bytes.is_empty() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(DeployError::Interrupted);
-        }
-        match socket.write(bytes) {
-            Ok(count) => {
-                bytes = &bytes[count..];
-                deadline = Instant::now() + TIMEOUT;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if Instant::now() >= deadline {
-                    return Err(DeployError::Ended);
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::PermissionsExt;
     use std::process::{Child, Command, Stdio};

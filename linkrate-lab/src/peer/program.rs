@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use linkrate_interop::client::{
-    BUSY, ClientError, Control, Iperf3Test, NetperfTest, PASSWORD, User, UserError,
+    BUSY, ClientError, Control, Iperf3Test, NetperfTest, PADDING, PASSWORD, User, UserError,
 };
 use linkrate_interop::iperf3::{
     Directions, GREETING, Parameters, Results, Role, StreamResult, Transport, stream_id,
@@ -262,14 +262,10 @@ impl PeerServer {
                     Some(control) => Ok(control),
                     None => Control::connect(place.server, stop),
                 };
-                let test = match &mut self.user {
-                    None => Iperf3Test::ask_over(connect, &mut |_| asked.clone(), BUSY),
-                    Some(user) => user.ask(&mut |user| {
-                        let with =
-                            || Parameters { authentication: Some(user.token()), ..asked.clone() };
-                        Iperf3Test::ask_over(connect, &mut |_| with(), BUSY)
-                    }),
-                };
+                let user = self.user.as_ref();
+                let with =
+                    &mut |_| Parameters { authentication: user.map(User::token), ..asked.clone() };
+                let test = Iperf3Test::ask_over(connect, with, BUSY);
                 let mut test = test.map_err(|error| self.failed(error))?;
                 let ports = vec![place.server.port()];
                 let first_octets = match workload.kind.is_udp() {
@@ -456,6 +452,11 @@ impl PeerServer {
                     (ClientError::Unreachable { .. }, Program::Netperf) => {
                         format!("start it there: netserver -p {port}")
                     }
+                    (ClientError::Ended { .. } | ClientError::Denied, _) if self.user.is_some() => {
+                        format!(
+                            "see what the server says there; one before 3.17 needs {PADDING}=pkcs1"
+                        )
+                    }
                     _ => format!("see what the server of {} says there", self.program),
                 };
                 LabError::Invalid { what: format!("{}: {error}", self.name), hint }
@@ -472,6 +473,7 @@ fn read_user(user: &ProgramUser) -> Result<User, LabError> {
                 "give the file of the server's public key: iperf3:USER@HOST,FILE".to_owned()
             }
             UserError::NoPassword(_) => format!("set {PASSWORD}, as for iperf3 itself"),
+            UserError::Padding(_) => format!("unset {PADDING}, except for iperf3 before 3.17"),
             UserError::Credentials { .. } => "use another password, or a longer key".to_owned(),
         };
         LabError::Invalid { what: error.to_string(), hint }

@@ -44,6 +44,12 @@ pub struct ServeArgs {
     /// Maximum number of concurrent tests of each program; further clients get "server busy"
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub sessions: u32,
+    /// Maximum number of them for one client: an address, or a /64 of IPv6
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub client_sessions: u32,
+    /// Maximum memory of all tests together; further clients get "server busy"
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    pub max_memory: ByteSize,
     /// Maximum duration of a test, up to 24h
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = seconds)]
     pub duration: u32,

@@ -3,6 +3,7 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,15 +13,18 @@ use linkrate_compat::iperf3::json::{Document, event};
 use linkrate_compat::iperf3::notes::Notes;
 use linkrate_compat::iperf3::{self, Event, Options, Text};
 use linkrate_interop::iperf3::{Directions, Transport};
-use linkrate_interop::serve::{self, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
 use linkrate_sys::{connect, stderr};
 use serde_json::json;
 
-use super::serve::listen;
+use super::serve::{add, lines, listen};
 use crate::args::iperf3::Iperf3Args;
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
+
+/// Memory of all tests of a server, bytes: that of `linkrate serve`.
+const MEMORY: u64 = 1 << 30;
 
 /// Measures or serves.
 pub fn run(arguments: &Iperf3Args) -> Result<Exit, Failure> {
@@ -82,11 +86,11 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
 }
 
 /// Where output goes: stdout, or a file.
-struct Output<'a>(&'a Iperf3Args);
+struct Output(Option<PathBuf>);
 
-impl Output<'_> {
+impl Output {
     fn write(&self, text: &str) {
-        let Some(path) = &self.0.logfile else {
+        let Some(path) = &self.0 else {
             // a reader that has gone away does not end the test
             let _ = print(text);
             return;
@@ -100,7 +104,7 @@ impl Output<'_> {
 
 fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
     let options = options(arguments, host);
-    let output = Output(arguments);
+    let output = Output(arguments.logfile.clone());
     let is_text = !arguments.json && !arguments.json_stream;
     let mut text = Text::new(options.format, options.verbose, options.title.clone());
     let mut document = Document::new(options.title.clone());
@@ -170,16 +174,17 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
         Some(address) => listen(address, arguments.port, "iperf3"),
         None => everywhere(arguments),
     }?;
-    let output = Output(arguments);
+    let output = Output(arguments.logfile.clone());
+    let lines = lines(move |line| output.write(line))?;
     let ended = |session: &SessionReport| {
-        if let Ok(line) = serde_json::to_string(session) {
-            output.write(&format!("{line}\n"));
-        }
+        add(&lines, session);
         if arguments.one_off {
             stop.store(true, Ordering::Relaxed);
         }
     };
-    serve::iperf3(&listener, &Limits::default(), None, stop, &ended)
-        .map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
+    let served =
+        serve::iperf3(&listener, &Limits::default(), &Budget::new(MEMORY), None, stop, &ended);
+    lines.end();
+    served.map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)
 }

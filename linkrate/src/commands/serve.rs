@@ -1,18 +1,19 @@
 //! `linkrate serve`: a server for clients of other programs.
 
-use std::fs;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use linkrate_interop::iperf3::{Padding, PrivateKey, Users};
-use linkrate_interop::serve::{self, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
 use linkrate_sys::stderr;
 
 use crate::args::serve::{Program, ServeArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
+use crate::lines::Lines;
 use crate::output::print;
 
 /// Serves until Ctrl-C.
@@ -21,17 +22,18 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     let limits = Limits {
         sessions: arguments.sessions,
+        client_sessions: arguments.client_sessions,
         seconds: arguments.duration,
         session_seconds: arguments.session_duration,
         bytes: arguments.max_bytes.map_or(u64::MAX, |size| size.0),
         networks: arguments.allow.clone(),
     };
-    let ended = |session: &SessionReport| {
-        if let Ok(line) = serde_json::to_string(session) {
-            // a reader that has gone away does not end the tests of others
-            let _ = print(&format!("{line}\n"));
-        }
-    };
+    let lines = lines(|line| {
+        // a reader that has gone away does not end the tests of others
+        let _ = print(line);
+    })?;
+    let ended = |session: &SessionReport| add(&lines, session);
+    let budget = Budget::new(arguments.max_memory.0);
     let users = users(arguments)?;
     let listens = |program| arguments.programs.contains(&program);
     let iperf3 = listens(Program::Iperf3)
@@ -40,13 +42,13 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let netperf = listens(Program::Netperf)
         .then(|| listen(arguments.bind, arguments.netperf_port, "netperf"))
         .transpose()?;
-    std::thread::scope(|scope| {
+    let served = std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
-            let (stop, ended, limits) = (&stop, &ended, &limits);
-            scope.spawn(move || serve::netperf(&listener, limits, stop, ended))
+            let (stop, ended, limits, budget) = (&stop, &ended, &limits, &budget);
+            scope.spawn(move || serve::netperf(&listener, limits, budget, stop, ended))
         });
         let first = iperf3.map_or(Ok(()), |listener| {
-            serve::iperf3(&listener, &limits, users.as_ref(), &stop, &ended)
+            serve::iperf3(&listener, &limits, &budget, users.as_ref(), &stop, &ended)
         });
         if first.is_err() {
             stop.store(true, Ordering::Relaxed);
@@ -54,9 +56,22 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         // a panic has been told of
         let second = beside.map_or(Ok(()), |thread| thread.join().unwrap_or(Ok(())));
         first.and(second)
-    })
-    .map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
+    });
+    lines.end();
+    served.map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)
+}
+
+/// Lines of sessions, which `write` writes.
+pub(super) fn lines(write: impl Fn(&str) + Send + 'static) -> Result<Lines, Failure> {
+    Lines::new(write).map_err(|error| Failure::new(Exit::Failure, format!("a thread: {error}")))
+}
+
+/// Adds the line of a session.
+pub(super) fn add(lines: &Lines, session: &SessionReport) {
+    if let Ok(line) = serde_json::to_string(session) {
+        lines.add(format!("{line}\n"));
+    }
 }
 
 /// Listens, and says so.
@@ -84,7 +99,7 @@ fn users(arguments: &ServeArgs) -> Result<Option<Users>, Failure> {
         );
     }
     let read = |file: &Path| {
-        fs::read_to_string(file)
+        read_text(file)
             .map_err(|error| Failure::new(Exit::Failure, format!("{}: {error}", file.display())))
     };
     let wrong = |file: &Path| {
@@ -98,4 +113,15 @@ fn users(arguments: &ServeArgs) -> Result<Option<Users>, Failure> {
     };
     let skew_seconds = arguments.time_skew.into();
     Users::read(&read(users)?, private, padding, skew_seconds).map(Some).map_err(wrong(users))
+}
+
+/// The text of a file of users, or of a key.
+fn read_text(file: &Path) -> io::Result<String> {
+    const MAX_BYTES: u64 = 1 << 20;
+    let mut text = String::new();
+    File::open(file)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(io::Error::other("more than 1 MiB")),
+        false => Ok(text),
+    }
 }

@@ -4,6 +4,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use rsa::pkcs8::{EncodePrivateKey, EncodePublicKey, LineEnding};
 
+use super::{Running, command};
+
 /// Files of a server that admits `mario` with the password `rossi`: `private.pem`, `public.pem` and `users`.
 pub struct Keys {
     directory: tempfile::TempDir,
@@ -33,4 +35,12 @@ impl Keys {
     fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).expect("a file");
     }
+}
+
+/// The padding that the iperf3 of this machine has, as `IPERF3_PADDING` names it: another one before 3.17.
+pub fn padding_of_iperf3() -> &'static str {
+    let version = Running::start(&mut command("iperf3", "--version")).wait().expect_code(0).stdout;
+    let numbers = version.split_whitespace().nth(1).expect("a version").split(['.', '-', '+']);
+    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
+    if numbers < vec![3, 17] { "pkcs1" } else { "oaep" }
 }

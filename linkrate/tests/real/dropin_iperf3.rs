@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::common::ends::{agree, await_connections, await_listener, free_port};
-use crate::common::keys::Keys;
+use crate::common::keys::{Keys, padding_of_iperf3};
 use crate::common::{LINKRATE, Running, at_once, command};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -254,12 +254,13 @@ fn a_user_is_admitted_by_servers_of_either_padding() {
     let keys = Keys::new();
     let [private, public, users] =
         ["private.pem", "public.pem", "users"].map(|name| keys.path(name));
-    let measured = |port: u16, user: &str, password: &str| {
+    let measured = |port: u16, user: &str, password: &str, padding: &str| {
         let words = format!(
             "iperf3 -c 127.0.0.1 -p {port} -J -t 1 -b 20M --username {user} --rsa-public-key-path {public}"
         );
         let mut client = command(LINKRATE, &words);
-        Running::start(client.env("IPERF3_PASSWORD", password)).wait().json()
+        client.env("IPERF3_PASSWORD", password).env("IPERF3_PADDING", padding);
+        Running::start(&mut client).wait().json()
     };
     // versions before 3.17 expect another padding than later ones
     let port = free_port();
@@ -267,7 +268,7 @@ fn a_user_is_admitted_by_servers_of_either_padding() {
         format!("-s -p {port} --rsa-private-key-path {private} --authorized-users-path {users}");
     let theirs = Running::start(&mut command("iperf3", &words));
     await_listener(port);
-    let document = measured(port, "mario", "rossi");
+    let document = measured(port, "mario", "rossi", padding_of_iperf3());
     assert!(document["error"].is_null(), "{document:#}");
     drop(theirs);
     let port = free_port();
@@ -276,10 +277,10 @@ fn a_user_is_admitted_by_servers_of_either_padding() {
     );
     let ours = Running::start(&mut command(LINKRATE, &words));
     await_listener(port);
-    let document = measured(port, "mario", "rossi");
+    let document = measured(port, "mario", "rossi", "oaep");
     assert!(document["error"].is_null(), "{document:#}");
     for (user, password) in [("mario", "Rossi"), ("maria", "rossi")] {
-        let document = measured(port, user, password);
+        let document = measured(port, user, password, "oaep");
         assert_eq!(document["error"], "test authorization failed", "{document:#}");
     }
     ours.signal(Signal::INT);

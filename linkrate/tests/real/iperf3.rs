@@ -2,7 +2,7 @@
 //! it measured.
 
 use crate::common::ends::{Served, agree, await_connections};
-use crate::common::keys::Keys;
+use crate::common::keys::{Keys, padding_of_iperf3};
 use crate::common::{Running, at_once, command};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -96,19 +96,11 @@ fn networks_and_bytes_are_limited() {
     assert!(reason.ends_with("bytes, expected at most 4000000"), "{reason}");
 }
 
-/// Whether the iperf3 of this machine pads as those before 3.17 do.
-fn is_before_3_17() -> bool {
-    let version = Running::start(&mut command("iperf3", "--version")).wait().expect_code(0).stdout;
-    let numbers = version.split_whitespace().nth(1).expect("a version").split(['.', '-', '+']);
-    let numbers: Vec<u32> = numbers.map_while(|number| number.parse().ok()).collect();
-    numbers < vec![3, 17]
-}
-
 #[test]
 fn users_are_admitted_with_their_password() {
     needs!("iperf3");
     let keys = Keys::new();
-    let padding = if is_before_3_17() { "--pkcs1-padding" } else { "" };
+    let padding = if padding_of_iperf3() == "pkcs1" { "--pkcs1-padding" } else { "" };
     let [users, private, public] =
         ["users", "private.pem", "public.pem"].map(|name| keys.path(name));
     let server =

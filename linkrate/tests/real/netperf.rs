@@ -99,7 +99,7 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
 #[test]
 fn data_may_take_another_way_than_the_control_connection() {
     needs!("netperf");
-    let server = Served::start("netperf", "--bind ::");
+    let server = Served::start("netperf", "--bind :: --allow 127.0.0.0/8 --allow ::1");
     let mut tests = vec!["-t UDP_RR -l 1 -- -L 127.0.0.3", "-t UDP_RR -l 1 -- -H 127.0.0.2"];
     if std::path::Path::new("/proc/net/if_inet6").exists() {
         tests.extend(["-t TCP_RR -l 1 -- -H ::1,6", "-t UDP_RR -l 1 -- -H ::1,6"]);

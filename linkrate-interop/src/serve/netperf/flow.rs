@@ -2,7 +2,9 @@
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 
+use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::is_out_of_buffers;
 
 use super::super::report::Ending;
@@ -34,7 +36,7 @@ impl Tally {
 pub(super) struct Flow {
     pub(super) shape: Shape,
     pub(super) source: Source,
-    pub(super) send: Ring,
+    pub(super) send: Ring<Arc<PageBuffer>>,
     pub(super) receive: Ring,
     /// Octets of a stream or transactions that are still to come, of a test that counts them.
     pub(super) units: Option<u64>,
@@ -186,12 +188,12 @@ impl Flow {
             match socket.read(&mut buffer[have..]) {
                 Ok(0) => return Ok(Moved::Ended(Ended::Done)),
                 Ok(octets) => (have, calls) = (have + octets, calls + 1),
-                Err(error) if is_passing(&error) => {
-                    if !keep.goes_on()? {
-                        return Ok(Moved::Ended(Ended::TimeUp));
-                    }
-                }
+                Err(error) if is_passing(&error) => {}
                 Err(_) => return Ok(Moved::Ended(Ended::Done)),
+            }
+            // also where octets arrive: those of a message may be a trickle
+            if have < buffer.len() && !keep.goes_on()? {
+                return Ok(Moved::Ended(Ended::TimeUp));
             }
         }
         self.tally.received_bytes += have as u64;
@@ -201,7 +203,7 @@ impl Flow {
 
     /// Sends a whole message. Octets that TCP has taken count.
     fn send_all(&mut self, socket: &mut TcpStream, keep: &mut impl Keep) -> Result<Moved, Ending> {
-        let buffer = self.send.next_buffer();
+        let buffer = self.send.next_payload();
         let mut have = 0;
         keep.before_sending(socket).map_err(failed)?;
         while have < buffer.len() {
@@ -210,12 +212,11 @@ impl Flow {
                     have += octets;
                     self.tally.sent_bytes += octets as u64;
                 }
-                Err(error) if is_passing(&error) => {
-                    if !keep.goes_on()? {
-                        return Ok(Moved::Ended(Ended::TimeUp));
-                    }
-                }
+                Err(error) if is_passing(&error) => {}
                 Err(_) => return Ok(Moved::Ended(Ended::Done)),
+            }
+            if have < buffer.len() && !keep.goes_on()? {
+                return Ok(Moved::Ended(Ended::TimeUp));
             }
         }
         self.tally.send_calls = self.tally.send_calls.wrapping_add(1);
@@ -280,7 +281,7 @@ impl Flow {
                 self.count(octets as u64);
                 continue;
             }
-            match socket.send_to(self.send.next_buffer(), sender) {
+            match socket.send_to(self.send.next_payload(), sender) {
                 Ok(octets) => {
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls = self.tally.send_calls.wrapping_add(1);

@@ -13,6 +13,7 @@ use linkrate_sys::socket::{
 use linkrate_sys::tcp_info::tcp_info;
 
 use super::super::POLL_INTERVAL;
+use super::super::budget::THREAD_BYTES;
 use super::super::interface::InterfaceReport;
 use super::super::report::{Ending, SessionReport, TcpReport};
 use super::super::verdict::{Evidence, verdict};
@@ -23,24 +24,29 @@ use super::watch::{PAD, Watch};
 use super::{BETWEEN, Control, Ended, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
-    Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, Shape,
+    Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, RingSize, Shape,
 };
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
+/// Open files of a test: what listens, its connection, and that of the thread that watches it.
+const FILES: u64 = 3;
 /// Most octets of a datagram of IPv4.
 const MAX_DATAGRAM: usize = 65_507;
 
 /// Serves a test, and returns what there is to report on it.
-pub(super) fn serve(
-    shared: &Shared,
-    control: &mut Control,
+pub(super) fn serve<'a>(
+    shared: &'a Shared<'a>,
+    control: &mut Control<'a>,
     form: Form,
     message: &Message,
     mut report: SessionReport,
 ) -> SessionReport {
     let mut evidence = Evidence::default();
     let ended = run(shared, control, form, message, &mut report, &mut evidence);
+    if let Some(client) = report.client.filter(|_| control.pending.is_none()) {
+        control.pending = Some(shared.admission.arrived(&control.stream, client.ip()).0);
+    }
     report.end(ended);
     report.verdict = verdict(&report, evidence);
     report
@@ -61,14 +67,26 @@ fn run(
     report.test = Some(name(&asked));
     report.direction = ways(asked.shape);
     grant(shared, &asked).map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
+    let _running = match report.client {
+        Some(client) => shared.admission.begin(client.ip()),
+        None => return Err(Ending::ClientLeft),
+    }
+    .map_err(|reason| control.refuse(kind, refusal::BUSY, reason))?;
+    control.pending = None;
     let address = address(shared, control, &asked)
         .map_err(|(errno, reason)| control.refuse(kind, errno, reason))?;
     let source = source(control, address, &asked)?;
     let sockets = Sockets::of(&asked, address).map_err(|error| {
-        let errno = error.raw_os_error().map_or(refusal::INVALID, i32::cast_unsigned);
-        control.refuse(kind, errno, format!("socket of the test at {address}: {error}"));
-        failed(error)
+        // why is for the log alone
+        let reason = format!("socket of the test at {address}: {error}");
+        control.refuse(kind, refusal::NOT_GRANTED, reason)
     })?;
+    let rings = rings(&asked, sizes(&sockets));
+    let memory = (rings.0.bytes() + rings.1.bytes()) as u64 + 2 * THREAD_BYTES;
+    let _taken = shared
+        .budget
+        .take(memory, FILES)
+        .map_err(|reason| control.refuse(kind, refusal::BUSY, reason))?;
     if let Some(cpu) = message.cpu() {
         // one that this host lacks is no reason to measure nothing
         let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
@@ -76,7 +94,7 @@ fn run(
     let transport = if asked.udp { Transport::Udp } else { Transport::Tcp };
     let far = report.client.unwrap_or(address);
     report.interface = InterfaceReport::of(address.ip(), far.ip(), transport);
-    measure(control, form, &asked, &sockets, source, report)?;
+    measure(control, form, &asked, &sockets, source, rings, report)?;
     // the thread of the session is the only one
     evidence.busiest_percent = report.cpu_percent;
     Ok(())
@@ -110,7 +128,7 @@ fn ways(shape: Shape) -> Option<&'static str> {
 type Refused = (u32, String);
 
 fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
-    let limits = shared.limits;
+    let limits = shared.admission.limits;
     if asked.udp && !matches!(asked.shape, Shape::Stream | Shape::RequestResponse) {
         let reason = format!("{}, expected UDP_STREAM or UDP_RR", name(asked));
         return Err((refusal::UNSUPPORTED, reason));
@@ -136,25 +154,36 @@ fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Where the test listens: at the address of the control connection, or at the one that the client names, if
-/// the server listens there too.
+/// Where the test listens: at the address of the control connection, at a free port. A client of a network that is
+/// granted by name may choose another address that the server listens on, and a port that needs no privilege: what others
+/// learn by that about ports and addresses of this host is not theirs.
 fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<SocketAddr, Refused> {
+    /// The first port that needs no privilege.
+    const FIRST_PORT: u16 = 1024;
     let here = control.stream.local_addr().map_err(|error| {
         (refusal::INVALID, format!("address of the control connection: {error}"))
     })?;
+    let is_trusted = !shared.admission.limits.networks.is_empty();
     // a listener of all addresses of IPv6 has those of IPv4 too
     let is_everywhere = |named: IpAddr| {
         shared.address.is_unspecified() && (shared.address.is_ipv6() || named.is_ipv4())
     };
     let address = match asked.data_address {
         None => here.ip(),
-        Some(named) if is_everywhere(named) || named == here.ip().to_canonical() => named,
+        Some(named) if named == here.ip().to_canonical() => named,
+        Some(named) if is_trusted && is_everywhere(named) => named,
         Some(named) => {
             let reason = format!("data connection to {named}, expected {}", here.ip());
-            return Err((refusal::NOT_HERE, reason));
+            return Err((refusal::NOT_GRANTED, reason));
         }
     };
-    Ok(SocketAddr::new(address, asked.data_port))
+    let port = asked.data_port;
+    if port != 0 && (!is_trusted || port < FIRST_PORT) {
+        let expected = if is_trusted { "1024 or more" } else { "0, or --allow" };
+        let reason = format!("data connection to port {port}, expected {expected}");
+        return Err((refusal::NOT_GRANTED, reason));
+    }
+    Ok(SocketAddr::new(address, port))
 }
 
 fn source(control: &Control, data: SocketAddr, asked: &OmniRequest) -> Result<Source, Ending> {
@@ -218,22 +247,22 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
 }
 
 /// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MAX_CALL`] octets each way.
-fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> std::io::Result<(Ring, Ring)> {
+fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (RingSize, RingSize) {
     let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
         let (call, own) = match (message, call) {
             (0, call) => {
                 let call = call.unwrap_or(buffer).max(1);
-                (call, Ring::width_of_stream(call, buffer))
+                (call, <Ring>::width_of_stream(call, buffer))
             }
             (message, _) => (message, 1),
         };
-        Ring::of(call as usize, width.unwrap_or(own) as usize)
+        RingSize::of(call as usize, width.unwrap_or(own) as usize)
     };
     let most = if asked.udp { MAX_DATAGRAM as u32 } else { MAX_CALL };
-    Ok((
-        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most))?,
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MAX_CALL))?,
-    ))
+    (
+        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most)),
+        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MAX_CALL)),
+    )
 }
 
 fn measure(
@@ -242,10 +271,10 @@ fn measure(
     asked: &OmniRequest,
     sockets: &Sockets,
     source: Source,
+    (send, receive): (RingSize, RingSize),
     report: &mut SessionReport,
 ) -> Result<(), Ending> {
     let (send_buffer, receive_buffer) = sizes(sockets);
-    let (send, receive) = rings(asked, (send_buffer, receive_buffer)).map_err(failed)?;
     let response = OmniResponse {
         data_port: sockets.port().map_err(failed)?,
         send_buffer: send_buffer.cast_signed(),
@@ -273,8 +302,8 @@ fn measure(
     let mut flow = Flow {
         shape: asked.shape,
         source,
-        send,
-        receive,
+        send: Ring::to_send(send).map_err(failed)?,
+        receive: Ring::to_receive(receive).map_err(failed)?,
         units: (asked.test_length < 0).then_some(asked.test_length.unsigned_abs().into()),
         tally: Tally::default(),
     };
@@ -387,9 +416,11 @@ mod tests {
                 8 << 20,
             ),
         ] {
-            let (send, receive) = rings(&asked, (u32::MAX, u32::MAX)).expect("memory");
-            let octets = [send.octets(), receive.octets()];
-            assert!(octets.iter().all(|octets| *octets <= most as usize), "{octets:?} {asked:?}");
+            let (send, receive) = rings(&asked, (u32::MAX, u32::MAX));
+            let octets = [send.bytes(), receive.bytes()];
+            // and what the places of the buffers take
+            let most = most as usize + 8192;
+            assert!(octets.iter().all(|octets| *octets <= most), "{octets:?} {asked:?}");
         }
     }
 }

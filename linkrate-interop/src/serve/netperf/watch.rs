@@ -50,7 +50,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     ) -> Self {
         let begun = Instant::now();
         let latest = begun + wait;
-        let granted = Duration::from_secs(control.shared.limits.seconds.into()) + PAD;
+        let granted = Duration::from_secs(control.shared.admission.limits.seconds.into()) + PAD;
         Self {
             control,
             begun,
@@ -82,7 +82,7 @@ impl<'a, 'b> Watch<'a, 'b> {
     }
 
     pub(super) fn limits(&self) -> &'a Limits {
-        self.control.shared.limits
+        self.control.shared.admission.limits
     }
 
     /// Time since the beginning.
