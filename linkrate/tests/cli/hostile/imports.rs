@@ -5,10 +5,10 @@ use std::fs;
 use super::{bounded, bounded_by};
 
 /// Octets of each file.
-const SIZE: usize = 16 << 20;
+const SIZE: usize = 8 << 20;
 
 /// Address space that the program has before it reads anything, KiB, and some more.
-const OWN_KIB: u32 = 400 << 10;
+const OWN_KIB: u32 = 120 << 10;
 
 /// `begin`, `part` over and over, and `end`: [`SIZE`] octets.
 fn filled(begin: &str, part: &str, end: &str) -> String {
@@ -31,7 +31,7 @@ fn files() -> Vec<(&'static str, String, &'static str)> {
             filled("{\"event\":\"start\",\"data\":0}", "{\"event\":\"interval\",\"data\":0}", ""),
             "expected an object",
         ),
-        ("streams", filled(test, "{},", "0]}]}"), "intervals[1]"),
+        ("streams", filled(test, "{\"\":0},", "0]}]}"), "intervals[1]"),
         ("lines", filled("TCP STREAM TEST from a\n", "\n", ""), "lines behind it"),
         ("banners", filled("", "TCP STREAM TEST from \n", ""), "a banner without a table"),
         (
