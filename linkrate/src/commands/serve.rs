@@ -43,8 +43,10 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
             let (stop, ended, limits) = (&stop, &ended, &limits);
-            scope.spawn(move || serve::netperf(&listener, limits, stop, ended))
+            let thread = std::thread::Builder::new().name("netperf".to_owned());
+            thread.spawn_scoped(scope, move || serve::netperf(&listener, limits, stop, ended))
         });
+        let beside = beside.transpose()?;
         let first = iperf3.map_or(Ok(()), |listener| {
             serve::iperf3(&listener, &limits, users.as_ref(), &stop, &ended)
         });
