@@ -55,7 +55,7 @@ fn what_is_in_a_file_does_not_multiply_in_memory() {
     let home = tempfile::tempdir().expect("a directory");
     for (name, text, said) in files() {
         fs::write(home.path().join(name), &text).expect("write");
-        let most = OWN_KIB + (8 * SIZE as u32 >> 10);
+        let most = OWN_KIB + 8 * (SIZE >> 10) as u32;
         let refused = bounded_by(home.path(), &format!("import {name} --dir new"), most);
         let refused = refused.expect_code(2).stderr;
         assert!(refused.contains(said), "{name}: {refused}");
