@@ -59,7 +59,12 @@ pub fn serve(
     permissions: Permissions,
 ) -> io::Result<()> {
     let lease = Lease::default();
-    watch(carrier, signals, &lease)?;
+    if let Err(error) = watch(carrier, signals, &lease) {
+        // nothing would end it in time; the controller is told why it ends now
+        let Some(frame) = read_frame(input)? else { return Ok(()) };
+        let reply = Reply::Refused(refusal(format!("start thread: {error}")));
+        return write_message(output, decode_request(&frame).0, &reply);
+    }
     let mut agent = Agent {
         carrier,
         permissions,

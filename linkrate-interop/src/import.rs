@@ -3,6 +3,8 @@
 //! A file is recognised by its content, and may be compressed by gzip. Either all runs of a file are read, or none: what does not fit is an
 //! error with its place, its value, and what would be right. What a program does not report stays unknown.
 //!
+//! Whatever a file has in it, reading it takes time that grows with its size, and less than eight times its size of memory.
+//!
 //! - `netperf`: the classic tables of netperf
 //! - `omni`: `-o` and `-k` of netperf's omni tests
 //! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
@@ -21,7 +23,7 @@ use flate2::read::MultiGzDecoder;
 use linkrate_model::Imported;
 use linkrate_model::clean::short_line;
 
-use crate::json::{Fields, JsonError};
+use crate::json::{Fields, JsonError, MAX_FIELDS};
 
 /// Most bytes of a file, before and after decompression.
 pub const MAX_BYTES: usize = 64 << 20;
@@ -79,6 +81,10 @@ impl ImportError {
                     (format!("{found} values"), format!("at most {most}"))
                 }
                 JsonError::Malformed(found) => (found, "a JSON object".to_owned()),
+                JsonError::Fields => (
+                    format!("an object of more than {MAX_FIELDS} fields"),
+                    format!("at most {MAX_FIELDS}"),
+                ),
                 JsonError::Missing(key) => (format!("no field {key:?}"), "one".to_owned()),
                 JsonError::Field { key, found, expected } => {
                     (format!("field {key:?} is {found}"), expected)

@@ -2,9 +2,14 @@
 //!
 //! Writers differ in how they print a number (`5`, `5.0`, `1e+12`), and versions in the fields that they know. So a
 //! reader takes the fields that it knows out of any object, and says which one is wrong.
+//!
+//! Values stay text until they are asked for: a document costs what its text does, whatever is in it.
+
+use std::collections::BTreeMap;
 
 use linkrate_model::clean::short_line;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// Octets of the length before a document.
 pub const LENGTH_BYTES: usize = 4;
@@ -14,6 +19,9 @@ const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Most characters of a value of the peer in an error.
 const SHOWN: usize = 64;
+
+/// Most fields of one object.
+pub const MAX_FIELDS: usize = 4096;
 
 /// A document that cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -35,6 +43,9 @@ pub enum JsonError {
     /// It is no JSON, or no object.
     #[error("{0}, expected a JSON object")]
     Malformed(String),
+    /// It has more fields than any honest one.
+    #[error("more than {MAX_FIELDS} fields, expected at most {MAX_FIELDS} in an object")]
+    Fields,
     /// A field is missing.
     #[error("no field {0:?}")]
     Missing(&'static str),
@@ -62,49 +73,73 @@ pub fn length(announced: [u8; LENGTH_BYTES], most: u32) -> Result<usize, JsonErr
     }
 }
 
-/// The fields of a document.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fields(Map<String, Value>);
+/// The fields of a document, or of an object in it.
+#[derive(Debug, Clone, Default)]
+pub struct Fields<'a>(BTreeMap<String, &'a RawValue>);
 
-impl Fields {
+impl<'a> Fields<'a> {
     /// Reads a document without its length, which must be an object.
-    pub fn parse(document: &[u8]) -> Result<Self, JsonError> {
+    pub fn parse(document: &'a [u8]) -> Result<Self, JsonError> {
         // writers in C may send the zero at the end of their string
         let end = document.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         match serde_json::from_slice(&document[..end]) {
-            Ok(Value::Object(fields)) => Ok(Self(fields)),
-            Ok(other) => Err(JsonError::Malformed(shown(&other))),
+            Ok(value) => Self::of(value),
             Err(error) => Err(JsonError::Malformed(error.to_string())),
         }
     }
 
     /// The fields of an object.
+    pub fn of(value: &'a RawValue) -> Result<Self, JsonError> {
+        let malformed = || JsonError::Malformed(shown(value));
+        if !value.get().starts_with('{') {
+            return Err(malformed());
+        }
+        let mut fields = BTreeMap::new();
+        let mut parts = parts(value);
+        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
+            let key = serde_json::from_str(key.get()).map_err(|_| malformed())?;
+            fields.insert(key, value);
+            if fields.len() > MAX_FIELDS {
+                return Err(JsonError::Fields);
+            }
+        }
+        Ok(Self(fields))
+    }
+
+    /// The value of a field as its text; `None` if it is not there.
     #[must_use]
-    pub fn of(value: &Value) -> Option<Self> {
-        value.as_object().cloned().map(Self)
+    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
+        self.0.get(key).copied()
+    }
+
+    /// Gives a field a value, instead of one that it has.
+    pub fn set(&mut self, key: &str, value: &'a RawValue) {
+        self.0.insert(key.to_owned(), value);
+    }
+
+    /// The fields that have a value other than `null`.
+    #[must_use]
+    pub fn reported(mut self) -> Self {
+        self.0.retain(|_, value| value.get() != "null");
+        self
     }
 
     /// Whether a switch is on: `true`, or a number other than zero. A field that is not there is off.
     #[must_use]
     pub fn switch(&self, key: &str) -> bool {
-        match self.0.get(key) {
-            Some(Value::Bool(on)) => *on,
-            Some(Value::Number(number)) => number.as_f64().is_some_and(|number| number != 0.0),
-            _ => false,
-        }
+        self.get(key).is_some_and(|value| {
+            value.get() == "true" || number(value).is_some_and(|number| number != 0.0)
+        })
     }
 
     /// A whole number from `low` to `high`; `None` if it is not there.
     pub fn whole(&self, key: &'static str, low: u64, high: u64) -> Result<Option<u64>, JsonError> {
-        let Some(value) = self.0.get(key) else { return Ok(None) };
-        let number = match value {
-            Value::Number(number) => number.as_u64().or_else(|| {
-                let float = number.as_f64()?;
-                let is_whole = float.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&float);
-                is_whole.then_some(float as u64)
-            }),
-            _ => None,
-        };
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let number = serde_json::from_str(value.get()).ok().or_else(|| {
+            let float = number(value)?;
+            let is_whole = float.fract() == 0.0 && (0.0..=MAX_EXACT).contains(&float);
+            is_whole.then_some(float as u64)
+        });
         match number.filter(|number| (low..=high).contains(number)) {
             Some(number) => Ok(Some(number)),
             None => Err(JsonError::Field {
@@ -117,8 +152,8 @@ impl Fields {
 
     /// A finite number; `None` if it is not there.
     pub fn number(&self, key: &'static str) -> Result<Option<f64>, JsonError> {
-        let Some(value) = self.0.get(key) else { return Ok(None) };
-        match value.as_f64().filter(|number| number.is_finite()) {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        match number(value) {
             Some(number) => Ok(Some(number)),
             None => {
                 Err(JsonError::Field { key, found: shown(value), expected: "a number".to_owned() })
@@ -128,9 +163,10 @@ impl Fields {
 
     /// A text of at most `most` characters, as one harmless line; `None` if it is not there.
     pub fn text(&self, key: &'static str, most: usize) -> Result<Option<String>, JsonError> {
-        let Some(value) = self.0.get(key) else { return Ok(None) };
-        match value.as_str().filter(|text| text.chars().count() <= most) {
-            Some(text) => Ok(Some(short_line(text, most).into_owned())),
+        let Some(value) = self.get(key) else { return Ok(None) };
+        let text = serde_json::from_str::<String>(value.get()).ok();
+        match text.filter(|text| text.chars().count() <= most) {
+            Some(text) => Ok(Some(short_line(&text, most).into_owned())),
             None => Err(JsonError::Field {
                 key,
                 found: shown(value),
@@ -141,41 +177,73 @@ impl Fields {
 
     /// The fields of an object; `None` if it is not there.
     pub fn object(&self, key: &'static str) -> Result<Option<Self>, JsonError> {
-        let Some(value) = self.0.get(key) else { return Ok(None) };
-        Self::of(value).map(Some).ok_or_else(|| JsonError::Field {
-            key,
-            found: shown(value),
-            expected: "an object".to_owned(),
+        let Some(value) = self.get(key) else { return Ok(None) };
+        Self::of(value).map(Some).map_err(|error| match error {
+            JsonError::Malformed(found) => {
+                JsonError::Field { key, found, expected: "an object".to_owned() }
+            }
+            other => other,
         })
     }
 
     /// The names and values of all fields, by name.
-    pub fn all(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    pub fn all(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), *value))
     }
 
     /// A list of at most `most` values; empty if it is not there.
-    pub fn list(&self, key: &'static str, most: usize) -> Result<&[Value], JsonError> {
-        let Some(value) = self.0.get(key) else { return Ok(&[]) };
-        match value.as_array().filter(|list| list.len() <= most) {
-            Some(list) => Ok(list),
-            None => Err(JsonError::Field {
+    pub fn list(&self, key: &'static str, most: usize) -> Result<Vec<&'a RawValue>, JsonError> {
+        let Some(value) = self.get(key) else { return Ok(Vec::new()) };
+        let listed = items(value).map(|items| items.take(most + 1).collect::<Vec<_>>());
+        listed.filter(|listed| listed.len() <= most).ok_or_else(|| JsonError::Field {
+            key,
+            found: shown(value),
+            expected: format!("a list of at most {most} values"),
+        })
+    }
+
+    /// The values of a list of any length, one after the other; none if it is not there.
+    pub fn items(
+        &self,
+        key: &'static str,
+    ) -> Result<impl Iterator<Item = &'a RawValue> + use<'a>, JsonError> {
+        let listed = self.get(key).map(|value| {
+            items(value).ok_or_else(|| JsonError::Field {
                 key,
                 found: shown(value),
-                expected: format!("a list of at most {most} values"),
-            }),
-        }
+                expected: "a list".to_owned(),
+            })
+        });
+        Ok(listed.transpose()?.into_iter().flatten())
     }
 }
 
-impl FromIterator<(String, Value)> for Fields {
-    fn from_iter<I: IntoIterator<Item = (String, Value)>>(fields: I) -> Self {
-        Self(fields.into_iter().collect())
-    }
+/// The values of a list, one after the other; `None` of what is no list.
+pub fn items(value: &RawValue) -> Option<impl Iterator<Item = &RawValue>> {
+    value.get().starts_with('[').then(|| parts(value))
 }
 
-fn shown(value: &Value) -> String {
-    short_line(&value.to_string(), SHOWN).into_owned()
+/// A finite number; `None` of anything else.
+#[must_use]
+pub fn number(value: &RawValue) -> Option<f64> {
+    serde_json::from_str(value.get()).ok().filter(|number: &f64| number.is_finite())
+}
+
+/// The values of a list, or the names and values of an object.
+fn parts(value: &RawValue) -> impl Iterator<Item = &RawValue> {
+    // the text is JSON, so no more than marks and blanks stands between its values
+    let mut rest = &value.get()[1..];
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches([',', ':', ' ', '\t', '\n', '\r']);
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+        let value = values.next()?.ok()?;
+        rest = &rest[values.byte_offset()..];
+        Some(value)
+    })
+}
+
+fn shown(value: &RawValue) -> String {
+    short_line(value.get(), SHOWN).into_owned()
 }
 
 #[cfg(test)]
@@ -185,13 +253,10 @@ mod tests {
 
     use super::*;
 
-    fn fields(value: &Value) -> Fields {
-        Fields::of(value).unwrap()
-    }
-
     #[test]
     fn numbers_are_read_as_writers_print_them() {
-        let all = fields(&json!({"a": 5, "b": 5.0, "c": 1e12, "d": -1, "e": 0.5, "f": "5"}));
+        let text = json!({"a": 5, "b": 5.0, "c": 1e12, "d": -1, "e": 0.5, "f": "5"}).to_string();
+        let all = Fields::parse(text.as_bytes()).unwrap();
         assert_eq!(all.whole("a", 0, 9), Ok(Some(5)));
         assert_eq!(all.whole("b", 0, 9), Ok(Some(5)));
         assert_eq!(all.whole("c", 0, u64::MAX), Ok(Some(1_000_000_000_000)));
@@ -207,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_switch_is_on_where_it_is_true_or_a_number() {
-        let all = fields(&json!({"a": true, "b": 1, "c": 0, "d": false, "e": "yes", "f": null}));
+        let text = b"{\"a\":true,\"b\":1,\"c\":0,\"d\":false,\"e\":\"yes\",\"f\":null}";
+        let all = Fields::parse(text).unwrap();
         let on = ["a", "b", "c", "d", "e", "f", "g"].map(|key| all.switch(key));
         assert_eq!(on, [true, true, false, false, false, false, false]);
     }
@@ -226,11 +292,40 @@ mod tests {
 
     #[test]
     fn text_of_the_peer_is_one_harmless_line() {
-        let all = fields(&json!({"a": "x\u{1b}[2Jy\nz"}));
+        let text = json!({"a": "x\u{1b}[2Jy\nz"}).to_string();
+        let all = Fields::parse(text.as_bytes()).unwrap();
         assert_eq!(all.text("a", 20).unwrap().unwrap(), "x\u{fffd}[2Jy z");
         assert!(all.text("a", 3).is_err());
-        assert_eq!(all.list("z", 3), Ok(&[][..]));
+        assert!(all.list("z", 3).unwrap().is_empty());
         assert!(all.list("a", 3).is_err());
+    }
+
+    #[test]
+    fn values_are_those_between_the_marks() {
+        let text = b"{ \"a\\u0062\" : [1 , {\"c\":[2,3]}, \"],\" ,null ] ,\"e\":[ ], \"f\": {} }\n";
+        let all = Fields::parse(text).unwrap();
+        assert_eq!(all.all().map(|(name, _)| name).collect::<Vec<_>>(), ["ab", "e", "f"]);
+        let listed: Vec<&str> = all.items("ab").unwrap().map(RawValue::get).collect();
+        assert_eq!(listed, ["1", "{\"c\":[2,3]}", "\"],\"", "null"]);
+        assert_eq!((all.items("e").unwrap().count(), all.items("z").unwrap().count()), (0, 0));
+        assert!(all.items("f").is_err() && all.object("f").unwrap().unwrap().0.is_empty());
+        let list = all.list("ab", 4).unwrap();
+        assert_eq!((list.len(), all.list("ab", 3).is_err()), (4, true));
+        assert!(Fields::of(list[1]).unwrap().get("c").is_some());
+    }
+
+    #[test]
+    fn an_object_has_so_many_fields_and_no_more() {
+        let of = |count: usize| {
+            let fields: Vec<String> = (0..count).map(|n| format!("\"{n}\":0")).collect();
+            format!("{{\"a\":{{{}}}}}", fields.join(","))
+        };
+        let most = of(MAX_FIELDS);
+        let most = Fields::parse(most.as_bytes()).unwrap();
+        assert_eq!(most.object("a").unwrap().unwrap().all().count(), MAX_FIELDS);
+        let more = of(MAX_FIELDS + 1);
+        let error = Fields::parse(more.as_bytes()).unwrap().object("a").unwrap_err().to_string();
+        assert_eq!(error, "more than 4096 fields, expected at most 4096 in an object");
     }
 
     proptest! {

@@ -46,13 +46,15 @@ impl LabFleet {
         for some in nodes.chunks(ASKED_AT_ONCE) {
             let lab = &found;
             let answers = thread::scope(|scope| {
-                let threads: Vec<_> =
-                    some.iter().map(|node| scope.spawn(move || lab.facts_of(node))).collect();
-                threads.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+                let ask =
+                    |node| thread::Builder::new().spawn_scoped(scope, move || lab.facts_of(node));
+                let threads: Vec<_> = some.iter().copied().map(ask).collect();
+                let lost =
+                    |_| Err(std::io::Error::other("the thread that asked it has panicked").into());
+                let answers = threads.into_iter().map(|thread| thread?.join().unwrap_or_else(lost));
+                answers.collect::<Vec<Result<_, LabError>>>()
             });
-            let lost =
-                |_| Err(std::io::Error::other("the thread that asked it has panicked").into());
-            asked.extend(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)));
+            asked.extend(answers);
         }
         let reached = asked.iter().filter(|answer| answer.is_ok()).count();
         let mut first = None;

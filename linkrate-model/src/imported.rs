@@ -4,6 +4,7 @@
 //! program printed: most programs print no counts from which they could be computed again.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -51,10 +52,13 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// The same without the file that it is in: copies of an output are equal.
+    /// A number that copies of an output share, whatever file they are in.
     #[must_use]
-    pub fn without_file(&self) -> Self {
-        Self { file: String::new(), place: None, ..self.clone() }
+    pub fn fingerprint(&self) -> u64 {
+        let alike = Self { file: String::new(), place: None, ..self.clone() };
+        let mut hasher = DefaultHasher::new();
+        format!("{alike:?}").hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -133,21 +133,25 @@ fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
 /// Makes a result set of imported runs. `now_unix_ms` is the time of the import in milliseconds since
 /// 1970-01-01 UTC.
 pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
-    let mut known: BTreeMap<&str, &Imported> = BTreeMap::new();
+    let mut by_cookie: BTreeMap<&str, &Imported> = BTreeMap::new();
     for run in &imported {
         let Some(cookie) = run.cookie.as_deref() else { continue };
-        if let Some(first) = known.insert(cookie, run) {
+        if let Some(first) = by_cookie.insert(cookie, run) {
             let (first, second) = (first.source(), run.source());
             return Err(ImportError::Twice { first, second, cookie: cookie.to_owned() });
         }
     }
     let facts = facts(&imported);
     let mut groups: Vec<Group> = Vec::new();
+    let mut known: BTreeMap<_, usize> = BTreeMap::new();
     for run in imported {
         let settings = settings(&run);
-        match groups.iter_mut().find(|(known, _)| *known == settings) {
-            Some((_, runs)) => runs.push(run),
-            None => groups.push((settings, vec![run])),
+        match known.get(&settings) {
+            Some(group) => groups[*group].1.push(run),
+            None => {
+                known.insert(settings.clone(), groups.len());
+                groups.push((settings, vec![run]));
+            }
         }
     }
     let most_runs = groups.iter().map(|(_, runs)| runs.len()).max().ok_or(ImportError::NoRuns)?;

@@ -29,6 +29,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use linkrate_model::{Imported, Measurement, RunSpec};
 use serde::{Deserialize, Serialize};
@@ -244,13 +245,14 @@ impl Store {
     /// [`StoreError::Newer`] for a store of a later linkrate; [`StoreError::Io`].
     pub fn resume(directory: &Path) -> Result<Self, StoreError> {
         let files = open(directory)?;
-        let plan = StoredPlan::read(&files)?;
-        if plan.is_imported() {
+        if StoredPlan::read(&files)?.is_imported() {
             return Err(StoreError::Imported { directory: directory.to_owned() });
         }
         let path = directory.join(RUNS_FILE);
         let mut file = files.open_to_append(RUNS_FILE)?.ok_or_else(|| absent(&path))?;
         lock(&file, directory, &path)?;
+        // another process may have written it before it gave the lock back
+        let plan = StoredPlan::read(&files)?;
         let scan = log::scan(&mut file, &path, &plan.study)?;
         let mut recovered = None;
         if !scan.torn.is_empty() {
@@ -406,13 +408,24 @@ fn absent(path: &Path) -> StoreError {
     StoreError::Io { operation: "opening", path: path.to_owned(), source }
 }
 
+/// How long a lock may be held by a process that only looks.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Takes the lock of a writer, once no reader looks whether somebody writes.
 fn lock(file: &File, directory: &Path, path: &Path) -> Result<(), StoreError> {
-    match file.try_lock() {
-        Ok(()) => Ok(()),
-        Err(std::fs::TryLockError::WouldBlock) => {
-            Err(StoreError::Locked { directory: directory.to_owned() })
-        }
-        Err(std::fs::TryLockError::Error(error)) => Err(error).during("locking", path),
+    let deadline = Instant::now() + GLANCE;
+    loop {
+        return match file.try_lock() {
+            Ok(()) => Ok(()),
+            Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
+                std::thread::sleep(GLANCE / 100);
+                continue;
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                Err(StoreError::Locked { directory: directory.to_owned() })
+            }
+            Err(std::fs::TryLockError::Error(error)) => Err(error).during("locking", path),
+        };
     }
 }
 

@@ -33,26 +33,34 @@ pub fn cpu_quota() -> Option<CpuQuota> {
     smallest(&groups, &|path| fs::read_to_string(path).ok())
 }
 
-/// The same of the text of `/proc/self/cgroup`, whose lines are `NUMBER:CONTROLLERS:PATH`.
+/// The same of the text of `/proc/self/cgroup`.
 fn smallest(groups: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<CpuQuota> {
-    let mut found: Vec<CpuQuota> = Vec::new();
+    let found = directories(groups, "cpu").into_iter().filter_map(|group| quota(&group, read));
+    found.min_by(|a, b| a.cpus.total_cmp(&b.cpus))
+}
+
+/// The directories of the groups that this process is in, of version 2 or of version 1, and of those above them, for a
+/// controller. `groups` is the text of `/proc/self/cgroup`, whose lines are `NUMBER:CONTROLLERS:PATH`.
+pub(crate) fn directories(groups: &str, controller: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(group)) = (fields.next(), fields.next()) else { continue };
         let mounts: &[&str] = match controllers {
             "" => &["", "unified"],
-            of if of.split(',').any(|one| one == "cpu") => &["cpu", "cpu,cpuacct"],
+            // it can be mounted together with others
+            of if of.split(',').any(|one| one == controller) => &[controller, of],
             _ => continue,
         };
         for mount in mounts {
             let root = Path::new(MOUNT).join(mount);
             // within a cgroup namespace the group is the root of the mount
             for group in Path::new(group.trim_start_matches('/')).ancestors() {
-                found.extend(quota(&root.join(group), read));
+                found.push(root.join(group));
             }
         }
     }
-    found.into_iter().min_by(|a, b| a.cpus.total_cmp(&b.cpus))
+    found
 }
 
 /// The quota of one group, in the files of version 2 or of version 1.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use crate::processes;
+use crate::{processes, sched};
 
 /// The name of an epoll set in `/proc/PID/fd`.
 const SET: &str = "anon_inode:[eventpoll]";
@@ -158,8 +158,7 @@ pub fn move_registration(
         change(libc::EPOLL_CTL_DEL, &old, std::ptr::null_mut())?;
         change(libc::EPOLL_CTL_ADD, &new, &raw mut event)
     };
-    let moved = std::thread::scope(|scope| scope.spawn(body).join());
-    moved.unwrap_or_else(|_| Err(io::Error::other("the thread that moves it died")))
+    sched::apart(body)?
 }
 
 /// The inode of an open file, which `/proc` names sockets by.

@@ -24,6 +24,7 @@
 //! - [`local_socket`]: Unix sockets with a path, and the descriptors that travel over them
 //! - [`run_directory`]: private directories for files that processes of one user share
 //! - [`open_file`], [`open_file_limit`]: open files that another process has passed on, and how many a process may have
+//! - [`limits`]: limits of processes, files and memory that this process has met
 //! - [`stderr`]: lines to the user that never fail
 //! - [`connect`]: connections with options that count before they are made
 //! - [`socket`], [`socket_option`], [`bound_socket`], [`bounded`], [`memory`], [`unnamed_file`], [`splice`]: sockets, payload memory, sending without copies
@@ -55,6 +56,7 @@ pub mod idle_trace;
 pub mod interrupts;
 pub mod irq_affinity;
 pub mod kallsyms;
+pub mod limits;
 pub mod local_socket;
 pub mod memory;
 pub mod netlink;

@@ -13,6 +13,17 @@ use crate::error::SysError;
 /// A thread of this process, by its kernel id.
 pub type ThreadId = i32;
 
+/// Runs `body` on a thread of its own: what it does to its namespaces and descriptors ends with that thread.
+///
+/// # Errors
+/// `EAGAIN` at a limit of threads; when `body` panics.
+pub fn apart<T: Send>(body: impl FnOnce() -> T + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, body)?;
+        thread.join().map_err(|_| io::Error::other("a thread panicked"))
+    })
+}
+
 /// The calling thread's kernel id.
 pub fn current_thread() -> ThreadId {
     rustix::thread::gettid().as_raw_nonzero().get()

@@ -97,16 +97,19 @@ pub fn is_supported() -> bool {
 
 /// Makes the calls of `command` that can change what TCP does, or give a file another number, wait for
 /// answers at a listener, from the moment it is executed. The listener travels over `to`, with
-/// `message`. Without the permission to filter, or below a filter that has a listener already, the
-/// program runs without; no listener arrives then.
+/// `message`. Without the permission to filter, below a filter that has a listener already, or where nothing
+/// is left that could take the listener, the program runs without; no listener arrives then.
 pub fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {
     let filter = filter::of_tcp();
     let install = move || {
-        // what cannot be supervised runs as it is
-        if let Ok(listener) = install(&filter) {
-            let _ = pass_on(to.as_fd(), &message, listener.as_fd());
+        // what cannot be supervised runs as it is; a filter without a listener refuses calls for good
+        if !is_open(to.as_fd()) {
+            return Ok(());
         }
-        Ok(())
+        match install(&filter) {
+            Ok(listener) => pass_on(to.as_fd(), &message, listener.as_fd()),
+            Err(_) => Ok(()),
+        }
     };
     // SAFETY: the closure makes raw system calls only: it neither allocates, nor locks, nor panics, so
     // it may run between fork and exec whatever other threads did at the fork. It owns what it uses.
@@ -142,6 +145,14 @@ fn install(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
         }
         other => other,
     }
+}
+
+/// Whether a socket has another end. Async-signal-safe.
+fn is_open(socket: BorrowedFd<'_>) -> bool {
+    let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
+    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
+    rustix::event::poll(&mut polled, Some(&now)).is_ok() && !polled[0].revents().intersects(gone)
 }
 
 /// Sends a descriptor. Async-signal-safe.
@@ -330,5 +341,17 @@ mod tests {
         drop((command, ours));
         let said = child.wait_with_output().unwrap().stderr;
         assert!(String::from_utf8_lossy(&said).contains("Function not implemented"));
+    }
+
+    #[test]
+    fn a_program_whose_listener_cannot_be_passed_on_runs_as_it_is() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec 3<>/dev/tcp/127.0.0.1/9"]).stderr(Stdio::piped());
+        supervise(&mut command, theirs.into(), b"x".to_vec());
+        let said = command.spawn().unwrap().wait_with_output().unwrap().stderr;
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(!said.contains("Function not implemented"), "{said}");
     }
 }

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use linkrate_lab::LabError;
 use linkrate_lab::control::client::ControlError;
-use linkrate_study::store::StoreError;
-use linkrate_sys::stderr;
+use linkrate_study::store::{Ended, StoreError, StoredRun};
+use linkrate_sys::{limits, stderr};
 
 /// The exit code of the process. Scripts may rely on these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Exit {
     RunsFailed = 4,
     /// A comparison found a regression.
     Regression = 5,
+    /// A limit of processes, open files or memory was met.
+    Limit = 6,
     /// Ended by a signal; the runs that were measured are kept. The [code](crate::interrupt::exit_code) is 128 and the
     /// signal's number.
     Interrupted = 130,
@@ -30,7 +32,8 @@ pub enum Exit {
 
 /// The text for `--help`.
 pub const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 wrong arguments or study file, \
-    3 cannot measure on this host, 4 some runs failed, 5 regression, 128 + N ended by signal N.";
+    3 cannot measure on this host, 4 some runs failed, 5 regression, 6 a limit of processes, files or memory \
+    was met, 128 + N ended by signal N.";
 
 /// A failure on its way to stderr.
 #[derive(Debug)]
@@ -63,6 +66,15 @@ impl Failure {
         Self::new(exit, message)
     }
 
+    /// The same, if a limit of the surroundings explains it, as one that names the limit.
+    pub fn at_limit(self) -> Self {
+        let may_be = matches!(self.exit, Exit::Failure | Exit::CannotMeasure);
+        let Some(reached) = may_be.then(|| limits::reached(&self.message)).flatten() else {
+            return self;
+        };
+        Self::new(Exit::Limit, format!("{}: {reached}", self.message)).with_hint(Some(reached.hint))
+    }
+
     /// Prints the failure to stderr and gives its code.
     pub fn print(&self) -> Exit {
         stderr::line(format_args!("error: {}", self.message));
@@ -71,6 +83,24 @@ impl Failure {
         }
         self.exit
     }
+}
+
+/// How a command that made runs ends.
+pub fn of_runs(ended: &Ended, runs: &[StoredRun]) -> Result<Exit, Failure> {
+    let reasons: Vec<&str> = runs.iter().filter_map(|run| Some(&*run.failure()?.reason)).collect();
+    match ended {
+        Ended::Interrupted => return Ok(Exit::Interrupted),
+        _ if reasons.is_empty() => return Ok(Exit::Success),
+        _ => {}
+    }
+    unless_limited(Exit::RunsFailed, "runs have failed", &reasons.join("\n"))
+}
+
+/// How a command ends for these reasons: with `exit`, or with an error that says `what` and names the limit which
+/// explains them.
+pub fn unless_limited(exit: Exit, what: &str, reasons: &str) -> Result<Exit, Failure> {
+    let Some(reached) = limits::reached(reasons) else { return Ok(exit) };
+    Err(Failure::new(Exit::Limit, format!("{what}: {reached}")).with_hint(Some(reached.hint)))
 }
 
 impl From<LabError> for Failure {

@@ -19,6 +19,7 @@ use crate::args::Command;
 use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
+    linkrate_sys::limits::watch();
     let cli = args::read();
     output::set_color(cli.color);
     let result = match cli.command {
@@ -26,7 +27,8 @@ fn main() -> std::process::ExitCode {
         Command::Measure(arguments) => commands::measure::run(&arguments),
         // the exit code of the program, not one of linkrate's
         Command::Lab(command) => {
-            return commands::lab::run(command).unwrap_or_else(|failure| failure.print().into());
+            return commands::lab::run(command)
+                .unwrap_or_else(|failure| failure.at_limit().print().into());
         }
         Command::Adapter(command) => commands::adapter::run(command),
         Command::Models(arguments) => commands::adapter::models(&arguments),
@@ -41,7 +43,7 @@ fn main() -> std::process::ExitCode {
         Command::Man(arguments) => commands::man(&arguments),
         Command::Agent(arguments) => commands::agent::run(&arguments),
     };
-    result.unwrap_or_else(|failure: Failure| failure.print()).into()
+    result.unwrap_or_else(|failure: Failure| failure.at_limit().print()).into()
 }
 
 impl From<Exit> for std::process::ExitCode {

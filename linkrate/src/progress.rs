@@ -3,6 +3,7 @@
 mod terminal;
 
 use std::io::{self, IsTerminal};
+use std::thread;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,6 +20,23 @@ use crate::output::wrap;
 /// How often the clock on a bar moves while a run is under way. Drawing costs CPU time of the
 /// clients, so not often.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Draws a bar again and again until it is finished. Without a thread for it, at a limit, its time stands still between
+/// runs.
+fn keep_drawing(bar: &ProgressBar) {
+    if bar.is_hidden() {
+        return;
+    }
+    let bar = bar.downgrade();
+    let draw = move || {
+        while let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+            bar.tick();
+            drop(bar);
+            thread::sleep(TICK);
+        }
+    };
+    let _ = thread::Builder::new().name("progress".to_owned()).spawn(draw);
+}
 
 /// A study's progress: time spent of the time it is likely to take, and what runs now.
 #[derive(Debug)]
@@ -147,7 +165,7 @@ impl Observer for StudyProgress {
                     self.say(&format!("warning: {fact}"));
                 }
                 self.show_time(*remaining);
-                self.bar.enable_steady_tick(TICK);
+                keep_drawing(&self.bar);
             }
             Event::RunStarted { block, position, of, cell, levels, pair, .. } => {
                 let what = match cell {

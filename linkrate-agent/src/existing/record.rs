@@ -28,7 +28,7 @@ const MAX_LENGTH: u64 = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Holder {
     pub pid: u32,
-    /// Its command line.
+    /// Its name, without its arguments: these may be secrets, and a record is told to controllers.
     pub command: String,
     /// Process id of the controller, or of the server of ssh, that started it.
     pub parent_pid: u32,
@@ -77,9 +77,8 @@ pub enum Unlocked {
 impl Holder {
     fn this_process() -> Self {
         let command = |pid: &str| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-            words.collect::<Vec<_>>().join(" ").trim().to_owned()
+            let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+            String::from_utf8_lossy(&name).trim().to_owned()
         };
         let parent = std::os::unix::process::parent_id();
         Self {

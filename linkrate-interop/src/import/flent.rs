@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_model::latency::LatencyFigures;
 use linkrate_model::{Direction, Imported, Protocol, SendPath};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::{ImportError, MAX_TEXT};
-use crate::json::Fields;
+use crate::json::{Fields, items, number};
 
 /// The newest version of the format that is known.
 const NEWEST: u64 = 4;
@@ -32,9 +32,7 @@ const NETPERF_RATES: &str = "Rates are those that netperf reported for each stre
 
 /// Whether a document is one of flent.
 pub fn is_flent(document: &Fields) -> bool {
-    ["metadata", "results", "x_values"]
-        .iter()
-        .all(|key| document.all().any(|(name, _)| name == *key))
+    ["metadata", "results", "x_values"].iter().all(|key| document.get(key).is_some())
 }
 
 /// The runs of a file: one of its streams, and one of its UDP transactions.
@@ -86,10 +84,9 @@ pub fn read(file: &str, document: &Fields) -> Result<Vec<Imported>, ImportError>
 /// Seconds that cannot have gone by since the begin of a test, so that they count since 1970.
 const UNIX_TIME: f64 = 1e9;
 
-/// The fields that have a value.
-fn reported(fields: Option<Fields>) -> Fields {
-    let reported = fields.iter().flat_map(Fields::all).filter(|(_, value)| !value.is_null());
-    Fields::from_iter(reported.map(|(name, value)| (name.to_owned(), value.clone())))
+/// The fields of an object that have a value; none where there is no object.
+fn reported(fields: Option<Fields<'_>>) -> Fields<'_> {
+    fields.unwrap_or_default().reported()
 }
 
 /// What a file reports on the host.
@@ -110,10 +107,12 @@ fn facts(metadata: &Fields) -> Result<BTreeMap<String, String>, ImportError> {
         }
     }
     for (name, on) in reported(interface.object("offloads").map_err(&at)?).all().take(MAX_SERIES) {
-        if let Value::Bool(on) = on {
-            let on = if *on { "on" } else { "off" };
-            facts.insert(super::shown(name), on.to_owned());
-        }
+        let on = match on.get() {
+            "true" => "on",
+            "false" => "off",
+            _ => continue,
+        };
+        facts.insert(super::shown(name), on.to_owned());
     }
     Ok(facts)
 }
@@ -158,47 +157,34 @@ fn programs(
     let all_meta = reported(metadata.object("SERIES_META").map_err(ImportError::at("metadata"))?);
     let raw = reported(document.object("raw_values").map_err(&top)?);
     let results = reported(document.object("results").map_err(&top)?);
-    let moments = document.list("x_values", usize::MAX).map_err(&top)?;
+    let mut moments = document.items("x_values").map_err(&top)?;
+    let kept: Vec<Option<f64>> = moments.by_ref().take(MAX_SAMPLES).map(number).collect();
+    let moments = kept.len() + moments.count();
     let mut programs = Vec::new();
     for (name, values) in results.all() {
         let place = format!("results.{}", super::shown(name));
         let meta_place = format!("metadata.SERIES_META.{}", super::shown(name));
-        let meta = all_meta.all().find(|(known, _)| *known == name);
-        let meta = reported(meta.and_then(|(_, meta)| Fields::of(meta)));
+        let meta = reported(all_meta.get(name).and_then(|meta| Fields::of(meta).ok()));
         let at = ImportError::at(&meta_place);
         let Some(kind) = kind(name, &meta).map_err(&at)? else { continue };
         if programs.len() == MAX_SERIES {
             let most = format!("at most {MAX_SERIES} that are measured");
             return Err(ImportError::new("results", "more series", most));
         }
-        let raw = raw.all().find(|(known, _)| *known == name).map(|(_, values)| values);
         // version 1 has them elsewhere
-        let raw = raw
-            .or_else(|| meta.all().find(|(key, _)| *key == "RAW_VALUES").map(|(_, values)| values));
-        let raw = raw.and_then(Value::as_array).filter(|values| !values.is_empty());
-        let samples = match raw {
-            Some(values) => {
-                let of_rate = version < CONVERTED && kind == Kind::Transactions;
-                values
-                    .iter()
-                    .take(MAX_SAMPLES)
-                    .filter_map(|value| raw_sample(value, of_rate))
-                    .collect()
+        let raw = raw.get(name).or_else(|| meta.get("RAW_VALUES")).and_then(items);
+        let mut raw = raw.into_iter().flatten().take(MAX_SAMPLES).peekable();
+        let samples = if raw.peek().is_some() {
+            let of_rate = version < CONVERTED && kind == Kind::Transactions;
+            raw.filter_map(|value| raw_sample(value, of_rate)).collect()
+        } else {
+            if items(values).map(Iterator::count) != Some(moments) {
+                let expected = format!("a list of {moments} values, as x_values");
+                return Err(ImportError::new(place, super::shown(values.get()), expected));
             }
-            None => {
-                let Some(values) = values.as_array().filter(|all| all.len() == moments.len())
-                else {
-                    let expected = format!("a list of {} values, as x_values", moments.len());
-                    return Err(ImportError::new(
-                        place,
-                        super::shown(&values.to_string()),
-                        expected,
-                    ));
-                };
-                let moments = moments.iter().map(Value::as_f64);
-                let samples = moments.zip(values.iter().map(Value::as_f64));
-                samples.take(MAX_SAMPLES).filter_map(|(time, value)| Some((time?, value))).collect()
-            }
+            let values = items(values).into_iter().flatten().map(number);
+            let samples = kept.iter().zip(values);
+            samples.filter_map(|(time, value)| Some(((*time)?, value))).collect()
         };
         let unit = meta.text("UNITS", MAX_TEXT).map_err(&at)?;
         programs.push(Program {
@@ -272,9 +258,10 @@ fn counted(meta: &Fields, key: &'static str) -> Result<Option<u64>, crate::json:
 }
 
 /// A raw value with its time; of a rate of transactions, the milliseconds that each took.
-fn raw_sample(value: &Value, of_rate: bool) -> Option<(f64, Option<f64>)> {
-    let time = value.get("t")?.as_f64()?;
-    let reported = value.get("val").and_then(Value::as_f64).filter(|reported| reported.is_finite());
+fn raw_sample(value: &RawValue, of_rate: bool) -> Option<(f64, Option<f64>)> {
+    let value = Fields::of(value).ok()?;
+    let time = value.get("t").and_then(number)?;
+    let reported = value.get("val").and_then(number);
     let reported = match of_rate {
         true => reported.filter(|rate| *rate > 0.0).map(|rate| 1e3 / rate),
         false => reported,
@@ -440,7 +427,7 @@ impl Source<'_> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::{MAX_BYTES, plain, read as read_file};
     use super::*;

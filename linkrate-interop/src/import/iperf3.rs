@@ -4,11 +4,12 @@
 //! same at a reversed test: `reverse` says that the server sends. A server writes the same document, with
 //! `accepted_connection` in place of `connecting_to`.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_model::{Direction, Family, Imported, Protocol};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::{ImportError, MAX_RUNS, MAX_TEXT};
 use crate::json::{Fields, JsonError};
@@ -37,40 +38,44 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     runs.collect()
 }
 
-/// The documents of a file; the events of a stream are put together to those that `-J` writes.
-fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
-    let mut found: Vec<Map<String, Value>> = Vec::new();
+/// What one test reported.
+enum Document<'a> {
+    /// One document of `-J`.
+    Whole(&'a RawValue),
+    /// The events of `--json-stream`: what a document would have besides its intervals, and each of these.
+    Events { fields: Fields<'a>, intervals: Vec<&'a RawValue> },
+}
+
+/// The documents of a file.
+fn documents(bytes: &[u8]) -> Result<Vec<Document<'_>>, ImportError> {
+    let mut found = Vec::new();
     let mut events = false;
     for (value, number) in serde_json::Deserializer::from_slice(bytes).into_iter().zip(1..) {
         let place = format!("document {number}");
-        let value: Value = value.map_err(|error: serde_json::Error| {
+        let value: &RawValue = value.map_err(|error: serde_json::Error| {
             ImportError::of_file(error.to_string(), "the JSON of iperf3 -J")
         })?;
-        let Value::Object(mut object) = value else {
-            return Err(ImportError::new(place, super::shown(&value.to_string()), "a JSON object"));
-        };
-        let event = object.get("event").and_then(Value::as_str).map(str::to_owned);
-        match (event, object.remove("data")) {
+        let object = Fields::of(value).map_err(ImportError::at(&place))?;
+        match (object.text("event", MAX_TEXT).ok().flatten(), object.get("data")) {
             (Some(event), Some(data)) => {
                 events = true;
                 if event == "start" {
-                    found.push(Map::new());
+                    found.push(Document::Events {
+                        fields: Fields::default(),
+                        intervals: Vec::new(),
+                    });
                 }
-                let Some(last) = found.last_mut() else {
+                let Some(Document::Events { fields, intervals }) = found.last_mut() else {
                     return Err(ImportError::new(
                         place,
                         format!("event {event:?}"),
                         "event \"start\" first",
                     ));
                 };
-                if event == "interval" {
-                    let intervals =
-                        last.entry("intervals").or_insert_with(|| Value::Array(Vec::new()));
-                    if let Value::Array(all) = intervals {
-                        all.push(data);
-                    }
-                } else {
-                    last.insert(event, data);
+                match event.as_str() {
+                    "interval" => intervals.push(data),
+                    "start" | "end" | "error" => fields.set(&event, data),
+                    _ => {}
                 }
             }
             _ if events => {
@@ -80,7 +85,7 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
                     "an event of iperf3 --json-stream",
                 ));
             }
-            _ => found.push(object),
+            _ => found.push(Document::Whole(value)),
         }
         if found.len() > MAX_RUNS {
             return Err(ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file")));
@@ -89,16 +94,24 @@ fn documents(bytes: &[u8]) -> Result<Vec<Fields>, ImportError> {
     if found.is_empty() {
         return Err(ImportError::of_file("no document", "the JSON of iperf3 -J"));
     }
-    Ok(found.into_iter().filter_map(|object| Fields::of(&Value::Object(object))).collect())
+    Ok(found)
 }
 
-fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported, ImportError> {
+fn run<'a>(
+    file: &str,
+    place: Option<String>,
+    document: &Document<'a>,
+) -> Result<Imported, ImportError> {
     let part = |name: &str| match &place {
         Some(place) => format!("{place}, {name}"),
         None => name.to_owned(),
     };
     let whole = place.clone().unwrap_or_default();
     let at = ImportError::at(&whole);
+    let (document, intervals) = match document {
+        Document::Whole(value) => (Fields::of(value).map_err(&at)?, None),
+        Document::Events { fields, intervals } => (fields.clone(), Some(intervals)),
+    };
     if let Some(error) = document.text("error", 10 * MAX_TEXT).map_err(&at)? {
         return Err(ImportError {
             place: place.clone(),
@@ -106,7 +119,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
             expected: "a test that ended without an error".to_owned(),
         });
     }
-    let section = |fields: &Fields, path: &str, key: &'static str| {
+    let section = |fields: &Fields<'a>, path: &str, key: &'static str| {
         let found = fields.object(key).map_err(ImportError::at(&part(path)))?;
         found.ok_or_else(|| ImportError {
             place: Some(part(path)),
@@ -114,8 +127,8 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
             expected: "the JSON of iperf3 -J".to_owned(),
         })
     };
-    let start = section(document, "top level", "start")?;
-    let end = section(document, "top level", "end")?;
+    let start = section(&document, "top level", "start")?;
+    let end = section(&document, "top level", "end")?;
     let test = section(&start, "start", "test_start")?;
     let in_start = ImportError::at(&part("start"));
     let in_test = ImportError::at(&part("start.test_start"));
@@ -194,7 +207,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
     let version = start.text("version", MAX_TEXT).map_err(&in_start)?;
     let began = start.object("timestamp").map_err(&in_start)?;
     let began = began.map(|time| time.whole("timesecs", 0, MAX_COUNT / 1000)).transpose();
-    let mut facts = std::collections::BTreeMap::new();
+    let mut facts = BTreeMap::new();
     if let Some(system) = start.text("system_info", 10 * MAX_TEXT).map_err(&in_start)? {
         // the words of uname(1): system, host, release
         let mut words = system.split_whitespace();
@@ -202,6 +215,14 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
             facts.insert("kernel".to_owned(), release.to_owned());
         }
     }
+    let in_intervals = part("intervals");
+    let series = match intervals {
+        Some(all) => series(all.iter().copied(), &in_intervals)?,
+        None => {
+            let all = document.items("intervals").map_err(ImportError::at(&in_intervals))?;
+            series(all, &in_intervals)?
+        }
+    };
     let has_cpu = end.object("cpu_utilization_percent").map_err(&in_end)?.is_some();
     Ok(Imported {
         file: file.to_owned(),
@@ -217,7 +238,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
         started_unix_ms: began.map_err(&in_start)?.flatten().map(|seconds| seconds * 1000),
         asked,
         found,
-        series: series(document, &part("intervals"))?,
+        series,
         facts,
         remarks: if has_cpu { vec![OWN_CPU.to_owned()] } else { Vec::new() },
         place,
@@ -226,8 +247,7 @@ fn run(file: &str, place: Option<String>, document: &Fields) -> Result<Imported,
 
 /// The IP of the first stream.
 fn family(start: &Fields) -> Result<Option<Family>, JsonError> {
-    let connected = start.list("connected", usize::MAX)?;
-    let first = connected.first().and_then(Fields::of);
+    let first = start.items("connected")?.next().and_then(|first| Fields::of(first).ok());
     let host = first.map(|first| first.text("local_host", MAX_TEXT)).transpose()?.flatten();
     let address = host.and_then(|host| host.parse::<IpAddr>().ok());
     Ok(address.map(|address| match address.to_canonical().is_ipv4() {
@@ -318,23 +338,17 @@ fn retransmits(
 }
 
 /// The rate of each stream over time, without the intervals that the test omitted.
-fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
-    let mut all: Vec<(u64, Series)> = Vec::new();
-    let intervals = document.list("intervals", usize::MAX).map_err(ImportError::at(place))?;
-    for (interval, number) in intervals.iter().zip(1..) {
-        let place = format!("{place}[{number}]");
-        let at = ImportError::at(&place);
-        let Some(interval) = Fields::of(interval) else {
-            return Err(ImportError::new(place, super::shown(&interval.to_string()), "an object"));
-        };
-        for stream in interval.list("streams", usize::MAX).map_err(&at)? {
-            let Some(stream) = Fields::of(stream) else {
-                return Err(ImportError::new(
-                    place,
-                    super::shown(&stream.to_string()),
-                    "an object",
-                ));
-            };
+fn series<'a>(
+    intervals: impl Iterator<Item = &'a RawValue>,
+    place: &str,
+) -> Result<Vec<Series>, ImportError> {
+    let mut all: Vec<Series> = Vec::new();
+    let mut by_socket = BTreeMap::new();
+    for (interval, number) in intervals.zip(1..) {
+        let at = ImportError::at(&format!("{place}[{number}]"));
+        let interval = Fields::of(interval).map_err(&at)?;
+        for stream in interval.items("streams").map_err(&at)? {
+            let stream = Fields::of(stream).map_err(&at)?;
             if stream.switch("omitted") {
                 continue;
             }
@@ -342,32 +356,31 @@ fn series(document: &Fields, place: &str) -> Result<Vec<Series>, ImportError> {
             let end = stream.number("end").map_err(&at)?;
             let rate = stream.number("bits_per_second").map_err(&at)?;
             let (Some(socket), Some(end)) = (socket, end) else { continue };
-            let index = match all.iter().position(|(known, _)| *known == socket) {
-                Some(index) => index,
+            let index = match by_socket.get(&socket) {
+                Some(index) => *index,
                 None if all.len() < MAX_SERIES => {
                     let sends = stream.switch("sender");
                     let way = if sends { "transmit" } else { "receive" };
                     let name = format!("{way} {}", all.len() + 1);
-                    all.push((
-                        socket,
-                        Series { name, unit: "bit/s".to_owned(), samples: Vec::new() },
-                    ));
+                    by_socket.insert(socket, all.len());
+                    all.push(Series { name, unit: "bit/s".to_owned(), samples: Vec::new() });
                     all.len() - 1
                 }
                 None => continue,
             };
-            let samples = &mut all[index].1.samples;
+            let samples = &mut all[index].samples;
             if samples.len() < MAX_SAMPLES {
                 samples.push((end, rate));
             }
         }
     }
-    Ok(all.into_iter().map(|(_, series)| series).collect())
+    Ok(all)
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::Value;
 
     use super::*;
 

@@ -8,6 +8,9 @@ use linkrate_model::{Direction, Imported, Protocol, SendPath};
 use super::banner::{BANNER, Lines, TESTS, asked_by, bits_per_unit, place, title};
 use super::{ImportError, MAX_RUNS, omni};
 
+/// Most lines of a test: omni tests can print some 200 values, one a line.
+const MAX_LINES: usize = 4096;
+
 /// Whether a text has a banner of netperf.
 pub(super) fn is_netperf(text: &str) -> bool {
     text.contains(BANNER)
@@ -15,36 +18,42 @@ pub(super) fn is_netperf(text: &str) -> bool {
 
 /// The runs of a file.
 pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError> {
-    let lines: Vec<(usize, &str)> = (1..).zip(text.lines()).collect();
-    let banners: Vec<usize> =
-        (0..lines.len()).filter(|index| lines[*index].1.contains(BANNER)).collect();
-    if banners.len() > MAX_RUNS {
-        let found = format!("{} runs", banners.len());
-        return Err(ImportError::of_file(found, format!("at most {MAX_RUNS} in a file")));
-    }
-    if let Some((number, line)) = lines
-        .iter()
-        .take(banners.first().copied().unwrap_or_default())
-        .find(|(_, line)| !line.trim().is_empty())
-    {
-        return Err(ImportError::new(place(*number), super::shown(line), "the banner of a test"));
+    let mut lines = (1..).zip(text.lines()).peekable();
+    while let Some((number, line)) = lines.next_if(|(_, line)| !line.contains(BANNER)) {
+        if !line.trim().is_empty() {
+            return Err(ImportError::new(
+                place(number),
+                super::shown(line),
+                "the banner of a test",
+            ));
+        }
     }
     let mut runs = Vec::new();
-    for (index, first) in banners.iter().enumerate() {
-        let end = banners.get(index + 1).copied().unwrap_or(lines.len());
-        let (number, banner) = lines[*first];
-        // intermediate results and complaints about confidence stand anywhere
-        let body: Vec<(usize, &str)> = lines[first + 1..end]
-            .iter()
-            .filter(|(_, line)| !line.starts_with("Interim result:") && !line.starts_with("!!!"))
-            .copied()
-            .collect();
+    while let Some((number, banner)) = lines.next() {
+        if runs.len() == MAX_RUNS {
+            return Err(ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file")));
+        }
+        let mut body = Vec::new();
+        while let Some((at, line)) = lines.next_if(|(_, line)| !line.contains(BANNER)) {
+            // intermediate results and complaints about confidence stand anywhere
+            if line.starts_with("Interim result:") || line.starts_with("!!!") {
+                continue;
+            }
+            if body.len() == MAX_LINES {
+                let found = format!("more than {MAX_LINES} lines behind it");
+                return Err(ImportError::new(place(number), found, "those of one test"));
+            }
+            body.push((at, line));
+        }
         let mut run = match omni::of(file, (number, banner), &body)? {
             Some(run) => run,
             None => classic(file, number, banner, &body)?,
         };
-        run.place = (banners.len() > 1).then(|| place(number));
+        run.place = Some(place(number));
         runs.push(run);
+    }
+    if let [only] = &mut runs[..] {
+        only.place = None;
     }
     Ok(runs)
 }

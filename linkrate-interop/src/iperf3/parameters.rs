@@ -274,7 +274,8 @@ mod tests {
     use super::*;
 
     fn parsed(value: &Value) -> Result<Parameters, String> {
-        let fields = Fields::of(value).unwrap();
+        let text = value.to_string();
+        let fields = Fields::parse(text.as_bytes()).unwrap();
         Parameters::parse(&fields).map_err(|error| error.to_string())
     }
 

@@ -84,7 +84,7 @@ impl Results {
         let listed = fields.list("streams", MAX_STREAMS)?;
         let mut found = Vec::with_capacity(listed.len());
         for stream in listed {
-            let stream = Fields::of(stream).ok_or(JsonError::Missing("id"))?;
+            let stream = Fields::of(stream).map_err(|_| JsonError::Missing("id"))?;
             found.push(StreamResult::parse(&stream)?);
         }
         let mut ids: Vec<u32> = found.iter().map(|stream| stream.id).collect();
@@ -178,7 +178,8 @@ mod tests {
     use super::*;
 
     fn parsed(value: &Value, streams: u32) -> Result<Results, String> {
-        let fields = Fields::of(value).unwrap();
+        let text = value.to_string();
+        let fields = Fields::parse(text.as_bytes()).unwrap();
         Results::parse(&fields, streams).map_err(|error| error.to_string())
     }
 

@@ -7,15 +7,16 @@
 use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::ops::ControlFlow;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
 /// Runs `test` over `socket`, which loses its time-outs. Another thread asks `watch`, which says how long it need not be
 /// asked again, or that the test is over: then the connection is shut down. `way` is what the test waits for: to
 /// receive, to send, or both. The test begins when the other thread has asked for the first time: a thread that begins
-/// takes the CPU from the first calls, which the kernel sizes the receive buffer by.
+/// takes the CPU from the first calls, which the kernel sizes the receive buffer by. A `watch` that panics ends the
+/// test too, which is an error then.
 pub fn guarded<T>(
     socket: &mut TcpStream,
     way: Shutdown,
@@ -25,12 +26,15 @@ pub fn guarded<T>(
     socket.set_read_timeout(None)?;
     socket.set_write_timeout(None)?;
     let (has_left, theirs) = (AtomicBool::new(false), socket.try_clone()?);
-    let has_begun = Barrier::new(2);
+    let (begun, has_begun) = channel();
+    let has_left = &has_left;
     thread::scope(|scope| {
         let watcher = thread::Builder::new().name("watch".to_owned());
-        let watcher = watcher.spawn_scoped(scope, || {
+        let watcher = watcher.spawn_scoped(scope, move || {
+            let _on_panic = ShutOnPanic(&theirs, way);
             let mut next = watch();
-            has_begun.wait();
+            // the other thread waits for exactly this
+            let _ = begun.send(());
             while !has_left.load(Ordering::Relaxed) {
                 match next {
                     ControlFlow::Continue(pause) => thread::park_timeout(pause),
@@ -43,12 +47,26 @@ pub fn guarded<T>(
                 next = watch();
             }
         })?;
-        has_begun.wait();
-        let ended = test(socket);
+        let ended = has_begun.recv().map(|()| test(socket));
         has_left.store(true, Ordering::Relaxed);
         watcher.thread().unpark();
-        Ok(ended)
+        match (ended, watcher.join()) {
+            (Ok(ended), Ok(())) => Ok(ended),
+            _ => Err(io::Error::other("the thread that watches the test panicked")),
+        }
     })
+}
+
+/// Shuts a connection down when its thread panics.
+struct ShutOnPanic<'a>(&'a TcpStream, Shutdown);
+
+impl Drop for ShutOnPanic<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            // one that is closed needs no end
+            let _ = self.0.shutdown(self.1);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +106,21 @@ mod tests {
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::BrokenPipe),
             }
             assert!(Instant::now() >= until);
+        }
+    }
+
+    #[test]
+    fn a_watch_that_panics_ends_the_test() {
+        for looks in [0, 1] {
+            let (mut near, _far) = pair();
+            let mut left = looks;
+            let watch = move || {
+                assert!(left > 0, "no look is left");
+                left -= 1;
+                ControlFlow::Continue(Duration::from_millis(1))
+            };
+            let ended = guarded(&mut near, Shutdown::Read, watch, |near| near.read(&mut [0]));
+            assert!(ended.is_err(), "after {looks} looks");
         }
     }
 

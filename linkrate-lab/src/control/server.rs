@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use linkrate_model::{CpuSet, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::end_programs;
 use linkrate_sys::host::join::Guest;
+use linkrate_sys::limits::is_lack;
 use linkrate_sys::seccomp::Listener as Calls;
 use linkrate_toe::supervisor::Supervisor;
 
@@ -222,8 +223,10 @@ impl OpenLab {
             return Some(reason);
         }
         let clients = testbed.clients.iter().map(|client| &client.host);
-        // a process that has ended, waited for or not, has no namespaces
-        let dead = clients.chain([&testbed.sut]).find(|host| host.network_namespace().is_err())?;
+        let dead = clients
+            .chain([&testbed.sut])
+            // a process that has ended, waited for or not, has no namespaces
+            .find(|host| host.network_namespace().is_err_and(|error| !is_lack(&error)))?;
         Some(format!("the agent of {} has died", dead.name))
     }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use linkrate_model::CpuSet;
 use linkrate_study::executor::Contention;
 use linkrate_study::study::Purpose;
-use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
+use linkrate_sys::sched::{apart, current_thread, set_affinity, thread_cpu_ns};
 use linkrate_wire::checksum::Sum;
 
 use crate::error::LabError;
@@ -45,16 +45,17 @@ pub(super) fn measure(placement: &Placement) -> Result<Option<Contention>, LabEr
     let Some(cpu) = placement.sut.iter().next() else { return Ok(None) };
     let (end, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
     let times = thread::scope(|scope| {
-        for other in placement.clients.iter() {
+        let started = placement.clients.iter().try_for_each(|other| {
             let (end, loaded) = (&end, &loaded);
-            scope.spawn(move || load(other, end, loaded));
-        }
-        let measured = scope.spawn(|| rounds(cpu, &loaded)).join();
+            let thread = thread::Builder::new();
+            thread.spawn_scoped(scope, move || load(other, end, loaded)).map(drop)
+        });
+        let measured = started.and_then(|()| apart(|| rounds(cpu, &loaded)));
+        // also those that run where one more could not be created
         end.store(true, Ordering::Relaxed);
         measured
     });
-    let times = times.map_err(|_| std::io::Error::other("the loop of fixed work panicked"))??;
-    Ok(Contention::of(&times))
+    Ok(Contention::of(&times??))
 }
 
 /// CPU time of the loop in each round, ns: while the others rest, and while they work.

@@ -1,5 +1,7 @@
 //! Where imported runs come from, and what they lack.
 
+use std::collections::BTreeSet;
+
 use linkrate_model::Imported;
 
 use crate::levels::Levels;
@@ -89,8 +91,8 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
         found.push(format!("Some imported runs do not tell: {some}."));
     }
     found.push(NOT_PAIRED.to_owned());
-    let alike: Vec<Imported> = all.iter().map(|run| run.without_file()).collect();
-    let copies = (1..alike.len()).filter(|index| alike[..*index].contains(&alike[*index])).count();
+    let mut known = BTreeSet::new();
+    let copies = all.iter().filter(|run| !known.insert(run.fingerprint())).count();
     if copies > 0 {
         found.push(format!(
             "{} another in all that the output has. With copies, intervals are too narrow.",

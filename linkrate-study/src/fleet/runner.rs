@@ -107,7 +107,11 @@ impl Schedule for Pairs<'_> {
                 let Some(pair) = runs.first().and_then(|run| run.pair) else { continue };
                 let absent = of.absent(&pair);
                 let turn = Turn { of, pair, absent, given_up: &given_up, news: news.clone() };
-                scope.spawn(move || turn.make(runs));
+                let theirs = turn.clone();
+                let thread = thread::Builder::new();
+                if let Err(error) = thread.spawn_scoped(scope, move || theirs.make(runs)) {
+                    turn.fail(runs, &failed(format!("start thread: {error}")));
+                }
             }
             drop(news);
             let ended = hear(&heard, session, &mut now_lost);
@@ -180,6 +184,7 @@ impl Pairs<'_> {
 }
 
 /// One turn, in a thread of its own.
+#[derive(Clone)]
 struct Turn<'a> {
     of: &'a Pairs<'a>,
     pair: Pair,
@@ -196,6 +201,11 @@ impl Turn<'_> {
         let lacking = self.lacking().map(Some);
         let Err(failure) = lacking.map_or_else(|| self.measure(&mut runs), Err) else { return };
         let Some(failure) = failure else { return drop(self.news.send(News::Interrupted)) };
+        self.fail(runs.as_slice(), &failure);
+    }
+
+    /// Has runs stored that cannot be made.
+    fn fail(&self, runs: &[Run], failure: &RunFailure) {
         for run in runs {
             let outcome = Outcome::Failed(failure.clone());
             let started_unix_ms = self.of.clock.unix_ms();
@@ -286,9 +296,15 @@ fn ask(executor: &dyn FleetExecutor, nodes: &[u32]) -> Vec<(u32, Result<(), RunF
     let mut asked = Vec::new();
     for some in nodes.chunks(ASKED_AT_ONCE) {
         let answers = thread::scope(|scope| {
-            let threads: Vec<_> =
-                some.iter().map(|node| scope.spawn(move || executor.reach(*node))).collect();
-            let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(panicked));
+            let ask = |node: &u32| {
+                let node = *node;
+                thread::Builder::new().spawn_scoped(scope, move || executor.reach(node))
+            };
+            let threads: Vec<_> = some.iter().map(ask).collect();
+            let joined = threads.into_iter().map(|thread| {
+                let thread = thread.map_err(|error| failed(format!("start thread: {error}")))?;
+                thread.join().unwrap_or_else(panicked)
+            });
             joined.collect::<Vec<_>>()
         });
         asked.extend(some.iter().copied().zip(answers));

@@ -268,9 +268,13 @@ fn read(file: &File, most: u64) -> Result<Vec<u8>, Refusal> {
     Ok(bytes)
 }
 
-/// Makes a directory with its parents, and opens it.
+/// Makes a directory with its parents, and opens it. The name of each that is new is on the disk then.
 pub(crate) fn make(path: &Path) -> Result<Files, StoreError> {
+    let new: Vec<&Path> = path.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(path).during("creating", path)?;
+    for parent in new.into_iter().filter_map(Path::parent) {
+        Files::of(parent)?.sync()?;
+    }
     Files::of(path)
 }
 

@@ -60,6 +60,26 @@ fn two_writers_are_refused_and_readers_are_not() {
 }
 
 #[test]
+fn who_resumes_waits_for_one_that_looks_and_has_the_plan_that_it_wrote() {
+    let directory = tempfile::tempdir().unwrap();
+    filled(directory.path(), 3);
+    let looks = fs::File::open(directory.path().join(RUNS_FILE)).unwrap();
+    looks.lock_shared().unwrap();
+    let path = directory.path().to_owned();
+    let resumed = std::thread::spawn(move || Store::resume(&path));
+    // it has seen the plan that was there, and waits
+    std::thread::sleep(std::time::Duration::from_millis(30));
+    let plan = directory.path().join(PLAN_FILE);
+    let text = fs::read_to_string(&plan).unwrap();
+    let title = fixture::ladder().title;
+    assert!(text.contains(&title), "{text}");
+    fs::write(&plan, text.replace(&title, "written meanwhile")).unwrap();
+    drop(looks);
+    let resumed = resumed.join().unwrap().unwrap();
+    assert_eq!(resumed.plan().study.title, "written meanwhile");
+}
+
+#[test]
 fn moves_a_torn_line_to_its_own_file() {
     let directory = tempfile::tempdir().unwrap();
     let runs = filled(directory.path(), 3);

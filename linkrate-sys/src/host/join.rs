@@ -120,9 +120,7 @@ impl Namespaces {
             let socket = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
             Ok((socket()?, socket()?))
         };
-        let made = std::thread::scope(|scope| scope.spawn(make).join());
-        let made =
-            made.unwrap_or_else(|_| Err(io::Error::other("the thread that creates them died")));
+        let made = sched::apart(make).flatten();
         made.map_err(|error: io::Error| SysError::new("create sockets in", "a host", error))
     }
 

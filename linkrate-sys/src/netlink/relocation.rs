@@ -23,6 +23,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::{RouteSocket, quoted};
 use crate::error::{SysError, SysResult};
+use crate::sched;
 
 /// Addresses and routes of an interface, and whether it was up.
 #[derive(Debug, Clone)]
@@ -136,15 +137,13 @@ pub(super) fn of_bytes<M: Parseable<[u8]>>(messages: &[Vec<u8>]) -> io::Result<V
 impl RouteSocket {
     /// A socket in another network namespace, which a temporary thread enters; `EPERM` without CAP_SYS_ADMIN over it.
     pub fn open_in(namespace: BorrowedFd<'_>) -> SysResult<Self> {
+        let failed = |error: io::Error| SysError::new("enter network namespace", "", error);
         let open = || {
             move_into_link_name_space(namespace, Some(LinkNameSpaceType::Network))
-                .map_err(|error| SysError::new("enter network namespace", "", error))?;
+                .map_err(|error| failed(error.into()))?;
             Self::open()
         };
-        std::thread::scope(|scope| scope.spawn(open).join()).unwrap_or_else(|_| {
-            let cause = std::io::Error::other("the thread that enters it panicked");
-            Err(SysError::new("enter network namespace", "", cause))
-        })
+        sched::apart(open).map_err(failed)?
     }
 
     /// Moves an interface from this socket's network namespace to another.

@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use linkrate_agent::permissions::Permissions;
 use rustix::process::Signal;
+use signal_hook::iterator::backend::SignalDelivery;
+use signal_hook::iterator::exfiltrator::SignalOnly;
 
 use crate::args::AgentArgs;
 use crate::exit::{Exit, Failure};
 
-/// The signals that would end the process at once. Missing: SIGKILL, which cannot be handled; those
+/// The signals with a name that would end the process at once. Missing: SIGKILL, which cannot be handled; those
 /// of a fault, after which nothing can be relied on; SIGPIPE, which every Rust program ignores.
 const ENDING: [Signal; 15] = [
     Signal::TERM,
@@ -31,6 +34,9 @@ const ENDING: [Signal; 15] = [
     Signal::STKFLT,
 ];
 
+/// The real-time signals, which end a process as well. The lowest are the C library's own.
+const REAL_TIME: RangeInclusive<i32> = if cfg!(target_env = "musl") { 35..=64 } else { 34..=64 };
+
 /// Serves one controller on standard input and output.
 pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     if !arguments.stdio {
@@ -44,11 +50,11 @@ pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     let _ = rustix::process::setsid();
     // after a signal the agent restores the settings that it changed, and then ends
     let (signals, signalled) = UnixStream::pair().map_err(failed("signals"))?;
-    for signal in ENDING {
-        let signalled = signalled.try_clone().map_err(failed("signals"))?;
-        signal_hook::low_level::pipe::register(signal.as_raw(), signalled)
-            .map_err(failed("signal handlers"))?;
-    }
+    let all = ENDING.map(Signal::as_raw).into_iter().chain(REAL_TIME);
+    let kept = signals.try_clone().map_err(failed("signals"))?;
+    // whichever comes, data waits at the one socket
+    let _handlers = SignalDelivery::with_pipe(kept, signalled, SignalOnly, all)
+        .map_err(failed("signal handlers"))?;
     let duty = match arguments {
         AgentArgs { lab: true, .. } => Permissions::Lab,
         AgentArgs { lends, interface, .. } => Permissions::Existing {

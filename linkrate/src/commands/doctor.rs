@@ -13,7 +13,7 @@ use linkrate_doctor::{Finding, State, can_emulate, can_measure, examine};
 use serde::Serialize;
 
 use crate::args::{DoctorArgs, DoctorJob, TuneArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::interrupt;
 use crate::output::{PIPE_WIDTH, print, terminal_style, wrap};
 use crate::program::this_program;
@@ -84,7 +84,11 @@ pub fn run(arguments: &DoctorArgs) -> Result<Exit, Failure> {
         print(&sections.join("\n"))?;
     }
     // advice does not change the exit code
-    Ok(if can_measure.unwrap_or(true) { Exit::Success } else { Exit::CannotMeasure })
+    if can_measure.unwrap_or(true) {
+        return Ok(Exit::Success);
+    }
+    let reasons: Vec<&str> = findings.iter().flatten().map(|finding| &*finding.detail).collect();
+    exit::unless_limited(Exit::CannotMeasure, "this host cannot measure", &reasons.join("\n"))
 }
 
 fn headed(heading: &str, color: bool) -> String {

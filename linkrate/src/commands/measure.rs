@@ -16,13 +16,13 @@ use linkrate_study::keys::{self, Setup};
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
-use linkrate_study::store::{Ended, MemoryStore};
+use linkrate_study::store::MemoryStore;
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
 use linkrate_sys::stderr;
 
 use crate::args::measure::MeasureArgs;
 use crate::args::testbed::testbed_of;
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::interrupt;
 use crate::output::{print, terminal_style};
 use crate::program::this_program;
@@ -58,7 +58,6 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
         Failure::from_error(Exit::Failure, &error).with_hint(hint)
     })?;
     let stored = store.into_study();
-    let failed = stored.runs.iter().any(|run| run.failure().is_some());
     let results = analyse(&stored);
     if arguments.json {
         print(&linkrate_report::json::document(&results))?;
@@ -69,11 +68,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     if results.failures.iter().any(|run| run.disturbed) {
         stderr::line(BUSY);
     }
-    Ok(match ended {
-        Ended::Interrupted => Exit::Interrupted,
-        _ if failed => Exit::RunsFailed,
-        _ => Exit::Success,
-    })
+    exit::of_runs(&ended, &stored.runs)
 }
 
 /// A study of one cell from the arguments.

@@ -45,8 +45,11 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
     let served = std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
             let (stop, ended, limits, budget) = (&stop, &ended, &limits, &budget);
-            scope.spawn(move || serve::netperf(&listener, limits, budget, stop, ended))
+            let thread = std::thread::Builder::new().name("netperf".to_owned());
+            let serve = move || serve::netperf(&listener, limits, budget, stop, ended);
+            thread.spawn_scoped(scope, serve)
         });
+        let beside = beside.transpose()?;
         let first = iperf3.map_or(Ok(()), |listener| {
             serve::iperf3(&listener, &limits, &budget, users.as_ref(), &stop, &ended)
         });

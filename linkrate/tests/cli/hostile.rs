@@ -2,6 +2,7 @@
 //! seconds, says why, writes nowhere else and passes nothing harmful on.
 
 use crate::common;
+mod imports;
 mod plants;
 mod values;
 
@@ -24,7 +25,13 @@ const MEMORY_KIB: u32 = 4 << 20;
 /// Runs linkrate with bounded memory and time in `directory`.
 #[track_caller]
 fn bounded(directory: &Path, words: &str) -> Finished {
-    let script = format!("ulimit -v {MEMORY_KIB}; exec \"$@\"");
+    bounded_by(directory, words, MEMORY_KIB)
+}
+
+/// The same with at most so many KiB of address space.
+#[track_caller]
+fn bounded_by(directory: &Path, words: &str, memory_kib: u32) -> Finished {
+    let script = format!("ulimit -v {memory_kib}; exec \"$@\"");
     let mut sh = Command::new("sh");
     sh.args(["-c", &script, "sh", LINKRATE]).args(words.split_whitespace());
     let began = Instant::now();

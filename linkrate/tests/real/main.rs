@@ -27,6 +27,7 @@ mod knobs;
 mod known_work;
 mod lab;
 mod lane;
+mod limits;
 mod measure;
 mod netperf;
 #[path = "../common/open_vswitch.rs"]

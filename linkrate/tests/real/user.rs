@@ -27,7 +27,7 @@ fn as_user(program: impl AsRef<OsStr>, words: &str) -> Command {
 }
 
 /// Whether an ordinary user may have namespaces here.
-fn namespaces_of_users() -> Result<(), String> {
+pub fn namespaces_of_users() -> Result<(), String> {
     if geteuid().is_root() {
         program("setpriv")?;
     }

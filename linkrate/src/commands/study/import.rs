@@ -1,5 +1,6 @@
 //! `import`: output of other programs becomes a result set.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use linkrate_interop::import;
@@ -27,12 +28,12 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
         return Err(Failure::new(Exit::Usage, message).with_hint(Some("name a new directory")));
     }
     let mut runs = Vec::new();
-    let mut known: Vec<(Vec<Imported>, &Path)> = Vec::new();
+    let mut known: BTreeMap<Vec<u64>, &Path> = BTreeMap::new();
     for path in &arguments.files {
         let found = read(path, &content(path)?)?;
         // the same run twice would look like runs without scatter; a copy may be compressed
-        let alike: Vec<Imported> = found.iter().map(Imported::without_file).collect();
-        if let Some((_, first)) = known.iter().find(|(other, _)| *other == alike) {
+        let fingerprints = found.iter().map(Imported::fingerprint).collect();
+        if let Some(first) = known.insert(fingerprints, path) {
             let message = format!(
                 "{}: the same content as {}, expected each test once",
                 path.display(),
@@ -41,7 +42,6 @@ pub fn run(arguments: &StudyImportArgs) -> Result<Exit, Failure> {
             let hint = format!("{NOTHING}; if these are two tests, put both outputs into one file");
             return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
         }
-        known.push((alike, path));
         runs.extend(found);
     }
     let now_unix_ms = SystemClock::start().unix_ms();

@@ -22,7 +22,7 @@ use crate::args::VerbosityArgs;
 use crate::args::existing::DeployArgs;
 use crate::args::fleet::listed;
 use crate::args::study::{Details, StudyRunArgs};
-use crate::exit::{Exit, Failure};
+use crate::exit::{self, Exit, Failure};
 use crate::interrupt;
 use crate::output::quoted;
 use crate::program::{self, this_program};
@@ -194,18 +194,13 @@ fn conduct(
         Failure::from_error(Exit::Failure, &error).with_hint(Some(hint))
     })?;
     let stored = Store::read(&directory)?;
-    let failed = stored.runs.iter().any(|run| run.failure().is_some());
     let results = analyse(&stored);
     output::write_results(&directory, &results)?;
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
         stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));
     }
-    Ok(match ended {
-        Ended::Interrupted => Exit::Interrupted,
-        _ if failed => Exit::RunsFailed,
-        _ => Exit::Success,
-    })
+    exit::of_runs(&ended, &stored.runs)
 }
 
 /// The fleet with other nodes at some places from run `next_run` on; `None` if nothing changes.
