@@ -409,16 +409,16 @@ fn absent(path: &Path) -> StoreError {
 }
 
 /// How long a lock may be held by a process that only looks.
-const GLANCE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Takes the lock of a writer, once no reader looks whether somebody writes.
 fn lock(file: &File, directory: &Path, path: &Path) -> Result<(), StoreError> {
-    let deadline = Instant::now() + GLANCE;
+    let deadline = Instant::now() + POLL_INTERVAL;
     loop {
         return match file.try_lock() {
             Ok(()) => Ok(()),
             Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
-                std::thread::sleep(GLANCE / 100);
+                std::thread::sleep(POLL_INTERVAL / 100);
                 continue;
             }
             Err(std::fs::TryLockError::WouldBlock) => {

@@ -125,8 +125,12 @@ fn directions_are_told_where_their_sum_hides_them() {
     for way in ["reduces throughput of transmit by 10 %", "raises throughput of receive by 10 %"] {
         assert!(first.contains(way), "{first}");
     }
-    set(&mut results, Measure::Throughput, |effect| effect.significant = true);
-    assert!(!sentences(&results)[0].contains("of transmit"));
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.equivalent, effect.ratio) = (true, false, ratio(0.9));
+    });
+    let first = &sentences(&results)[0];
+    assert!(!first.contains("of transmit"), "as the sum: {first}");
+    assert!(first.contains("of receive"), "against the sum: {first}");
 }
 
 #[test]
@@ -241,7 +245,7 @@ fn percentiles_are_of_runs_and_counted_among_all_cases() {
     });
     let text = said(&results);
     let expected = "raise median latency of a run by 800 % and raise p99 latency of a run by 1746 % \
-                    (1728 to 1764 %) in 1 of 3 cases, perhaps by 1746 % in 2 more (not significant).";
+                    (1728 to 1764 %) in 1 of 3 cases, perhaps in 2 more.";
     assert!(text.ends_with(expected), "{text}");
     let table = answer(&results, None, Some(100), Style { color: false });
     assert!(table.contains("closed loop"), "{table}");
