@@ -409,16 +409,19 @@ fn absent(path: &Path) -> StoreError {
 }
 
 /// How long a lock may be held by a process that only looks.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How often it is tried meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Takes the lock of a writer, once no reader looks whether somebody writes.
 fn lock(file: &File, directory: &Path, path: &Path) -> Result<(), StoreError> {
-    let deadline = Instant::now() + POLL_INTERVAL;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         return match file.try_lock() {
             Ok(()) => Ok(()),
             Err(std::fs::TryLockError::WouldBlock) if Instant::now() < deadline => {
-                std::thread::sleep(POLL_INTERVAL / 100);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             }
             Err(std::fs::TryLockError::WouldBlock) => {
