@@ -23,7 +23,7 @@ const ON_ITS_WAY: f64 = 1e-3;
 /// something else had its CPU: a turn of another program, or a tick of steal. A run with more is refused.
 const STOOD_STILL: f64 = 10e-3;
 
-/// The same as a part of the measurement: a run with more would move figures by as much.
+/// The same as a part of the measurement, of which it is no more, but of the shortest ones: figures would be off by as much.
 const STOOD_STILL_SHARE: f64 = 0.01;
 
 /// The directions that are compared with a limit: each by itself, and both together (`None`), which share
@@ -193,7 +193,8 @@ pub(super) fn check(
     spec: &RunSpec,
     run: &Measurement,
 ) -> Result<(), Rejection> {
-    let stood_still = STOOD_STILL.min(spec.duration.as_secs_f64() * STOOD_STILL_SHARE);
+    let part = spec.duration.as_secs_f64() * STOOD_STILL_SHARE;
+    let stood_still = part.clamp(2.0 * ON_ITS_WAY, STOOD_STILL);
     let Some(over) = over_by(stood_still, testbed, spec, run) else { return Ok(()) };
     let Over { direction, rate, limit, behind_gaps_bytes, .. } = over;
     let (way, bound) = (way_words(direction), over.bound_words());
