@@ -53,7 +53,7 @@ pub const DRIVE_CREDIT_NS: u64 = 5_000_000;
 pub const MIN_DRIVE_WAIT_NS: u64 = 2_000_000;
 
 /// What a sink takes from a connection at once, bytes at most.
-pub const SINK_CHUNK: usize = 64 << 10;
+pub const SINK_CHUNK: usize = 256 << 10;
 
 /// Longest name of a directory, bytes.
 pub const MAX_DIRECTORY: usize = 255;
