@@ -20,14 +20,6 @@ pub use stream::{Count, Socket, Stream};
 
 use crate::iperf3::{Arrivals, CounterWidth, Datagram};
 
-/// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose peer does
-/// not answer any more.
-#[must_use]
-pub fn is_passing(error: &io::Error) -> bool {
-    use io::ErrorKind::{Interrupted, WouldBlock};
-    matches!(error.kind(), WouldBlock | Interrupted)
-}
-
 /// Payload of so many octets, from the beginning of a page on, where iperf3 has it too.
 pub fn payload(octets: usize) -> io::Result<PageBuffer> {
     let mut buffer = PageBuffer::small(octets.max(1))?;

@@ -99,7 +99,10 @@ impl<'a> Bound<'a> {
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
+/// Whether a call failed for its time, and not for its connection. `TimedOut` is what a connection says whose peer does
+/// not answer any more.
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 

@@ -30,11 +30,9 @@ const NO_LIMIT: u64 = 1 << 62;
 /// A limit of processes that is farther away than this explains no failure: labs have some threads for each host.
 const NEAR: u64 = 200;
 
-/// What control groups had refused when this process began, for each of [`OF_GROUPS`].
-static BEFORE: OnceLock<[u64; KINDS]> = OnceLock::new();
-
-/// The periods of quotas of CPU time by then, and those of them whose quota was used up.
-static PERIODS_BEFORE: OnceLock<[u64; 2]> = OnceLock::new();
+/// What control groups had refused when this process began, for each of [`OF_GROUPS`]; the periods of quotas of CPU time by
+/// then, and those of them whose quota was used up.
+static BEFORE: OnceLock<([u64; KINDS], [u64; 2])> = OnceLock::new();
 
 /// One of so many periods that is used up explains a failure.
 const OFTEN: u64 = 10;
@@ -55,28 +53,31 @@ impl fmt::Display for Reached {
 
 /// Counts from now on what control groups refuse.
 pub fn watch() {
-    BEFORE.get_or_init(|| refused(&groups(), &read));
-    PERIODS_BEFORE.get_or_init(periods);
+    BEFORE.get_or_init(|| {
+        let own = own_groups();
+        (refused(&groups(&own), &read), periods(&own))
+    });
 }
 
 /// The limit that explains a failure with these reasons, each as [`io::Error`] prints it; `None` where no limit does.
 #[must_use]
 pub fn reached(reasons: &str) -> Option<Reached> {
-    let before = BEFORE.get().copied().unwrap_or([u64::MAX; KINDS]);
-    of_groups(before, &groups(), &read).or_else(|| {
+    let own = own_groups();
+    let before = BEFORE.get();
+    let of_groups = before.and_then(|(refused, _)| of_groups(*refused, &groups(&own), &read));
+    of_groups.or_else(|| {
         let limit = |resource| {
             let most = getrlimit(resource).current?;
             // processes are those of a user all together, and root has no such limit
             let is_far = || geteuid().is_root() || tasks_of_user() + NEAR < most;
             (resource != Resource::Nproc || !is_far()).then_some(most)
         };
-        of_process(reasons, &limit).or_else(of_cpu_time)
+        of_process(reasons, &limit).or_else(|| of_cpu_time(before?.1, periods(&own)))
     })
 }
 
 /// The quota of CPU time, if it was used up often.
-fn of_cpu_time() -> Option<Reached> {
-    let (before, now) = (PERIODS_BEFORE.get()?, periods());
+fn of_cpu_time(before: [u64; 2], now: [u64; 2]) -> Option<Reached> {
     let [all, used_up] = [0, 1].map(|of| now[of].saturating_sub(before[of]));
     if used_up == 0 || used_up * OFTEN < all {
         return None;
@@ -86,9 +87,8 @@ fn of_cpu_time() -> Option<Reached> {
 }
 
 /// The periods of quotas of CPU time so far, and those whose quota was used up.
-fn periods() -> [u64; 2] {
-    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    let stats: Vec<String> = cgroup::directories(&text, "cpu")
+fn periods(own: &str) -> [u64; 2] {
+    let stats: Vec<String> = cgroup::directories(own, "cpu")
         .iter()
         .filter_map(|group| read(&group.join("cpu.stat")))
         .collect();
@@ -127,10 +127,14 @@ fn tasks_of_user() -> u64 {
     tasks.sum()
 }
 
-/// The groups of this process for each of [`OF_GROUPS`].
-fn groups() -> [Vec<PathBuf>; KINDS] {
-    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    OF_GROUPS.map(|(controller, ..)| cgroup::directories(&text, controller))
+/// The control groups of this process, as the kernel prints them.
+fn own_groups() -> String {
+    fs::read_to_string("/proc/self/cgroup").unwrap_or_default()
+}
+
+/// Their directories for each of [`OF_GROUPS`].
+fn groups(own: &str) -> [Vec<PathBuf>; KINDS] {
+    OF_GROUPS.map(|(controller, ..)| cgroup::directories(own, controller))
 }
 
 /// What groups have refused, all together.

@@ -14,7 +14,8 @@ use linkrate_sys::tcp_info::tcp_info;
 use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
 use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
-use linkrate_interop::payload::{guarded, is_passing};
+use linkrate_interop::payload::guarded;
+use linkrate_sys::bounded::is_passing;
 
 use super::options::{Length, Options};
 use super::report::{Progress, Tally};

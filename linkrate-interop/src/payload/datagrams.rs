@@ -8,8 +8,9 @@ use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::is_out_of_buffers;
 
-use super::{Counters, PACE, Pace, Phase, Work, is_passing, payload};
+use super::{Counters, PACE, Pace, Phase, Work, payload};
 use crate::iperf3::Datagram;
+use linkrate_sys::bounded::is_passing;
 
 /// Sends numbered datagrams at the rate of the stream.
 pub(super) fn send(

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
+use linkrate_sys::bounded::is_passing;
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
 use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
@@ -14,9 +15,7 @@ use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
-use super::{
-    Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, is_passing, shared_payload,
-};
+use super::{Counters, PACE, POLL_INTERVAL, Pace, Phase, Work, datagrams, shared_payload};
 use crate::iperf3::{Arrivals, COOKIE_BYTES};
 
 /// The socket of a stream.

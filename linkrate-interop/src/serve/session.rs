@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use linkrate_sys::bounded::{Bound, Ended};
+use linkrate_sys::bounded::{Bound, Ended, is_passing};
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_sys::socket::{end_without_peer, send_now, wait_ready};
 use linkrate_sys::tcp_info::tcp_info;
@@ -24,7 +24,7 @@ use crate::iperf3::{
     StreamResult, Transport, stream_id,
 };
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
-use crate::payload::{Count, Phase, Socket, Stream, Work, is_passing};
+use crate::payload::{Count, Phase, Socket, Stream, Work};
 
 /// How much longer than its time a test may take.
 const GRACE: Duration = Duration::from_secs(20);

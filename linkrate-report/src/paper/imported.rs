@@ -17,7 +17,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
     table.push("Begun", NAME, runs().map(|run| Field::or_absent(run.started_unix_ms.map(moment))));
     let lacks = |run: &ImportedRun| words::listed_or(run.lacks.clone(), "nothing of this list");
     table.push("Not known", SAY, runs().map(lacks));
-    table.note = "Of no imported run the testbed, the knobs as read back and the evidence of counters are known."
+    table.note = "Of imported runs, the testbed, the knobs as read back and the evidence of counters are unknown."
         .to_owned();
     table.filled()
 }

@@ -369,19 +369,13 @@ fn few_transactions(name: &str, runs: &[&StoredRun]) -> Option<String> {
     };
     let without: Vec<&&StoredRun> = runs.iter().filter(without).collect();
     let open = without.iter().copied().filter(is_open).count();
-    let have = |count: usize| if count == 1 { "1 run has" } else { "runs have" };
-    let counted = |count: usize| match count {
-        1 => have(1).to_owned(),
-        many => format!("{many} {}", have(many)),
-    };
-    let few = without.len() - open;
-    let mut causes = Vec::new();
-    if few > 0 {
-        causes.push(format!("{} too few transactions", counted(few)));
-    }
-    if open > 0 {
-        causes.push(format!("{} too many that had not ended", counted(open)));
-    }
+    let causes =
+        [(without.len() - open, "too few transactions"), (open, "too many that had not ended")];
+    let causes = causes.into_iter().filter(|(runs, _)| *runs > 0).map(|(runs, what)| {
+        let have = if runs == 1 { "has" } else { "have" };
+        format!("{} {have} {what}", count(runs, "run"))
+    });
+    let causes: Vec<String> = causes.collect();
     (!without.is_empty() && without.len() < good).then(|| {
         format!(
             "{name}: {} for a 99th percentile of latency. No effect on it is computed, which would be that of the fast \

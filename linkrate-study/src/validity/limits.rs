@@ -122,15 +122,16 @@ pub fn above(testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option
         let (share, _) = share(testbed, spec, run, direction)?;
         (share.rate.0 > share.limit.0).then_some(share)
     });
-    above.map(|above| (above, on_its_way(spec, run) + moderated(run) + ahead(spec, &above)))
+    above.map(|above| (above, on_its_way(spec, run) + beside(spec, run, &above)))
 }
 
-/// How far the sink of a backup may be ahead of its tape drives, seconds.
-fn ahead(spec: &RunSpec, over: &Over) -> f64 {
-    match &spec.task {
+/// How long else payload may wait, seconds: while interrupts are moderated, and at a sink that is ahead of its tape drives.
+fn beside(spec: &RunSpec, run: &Measurement, over: &Over) -> f64 {
+    let ahead = match &spec.task {
         Task::Workload(workload) if over.of_drives => workload.backup.ahead_s(),
         _ => 0.0,
-    }
+    };
+    moderated(run) + ahead
 }
 
 /// How long payload may be on its way when a measurement opens, seconds, beside the moderation of interrupts.
@@ -170,10 +171,9 @@ fn is_reported(spec: &RunSpec, run: &Measurement) -> bool {
 /// The first direction in which a run moved more than its links can carry in its measurement and `more`
 /// seconds.
 fn over_by(more: f64, testbed: &TestbedSpec, spec: &RunSpec, run: &Measurement) -> Option<Over> {
-    let moderated = moderated(run);
     WAYS.into_iter().find_map(|direction| {
         let (share, seconds) = share(testbed, spec, run, direction)?;
-        let most = share.limit.0 * (seconds + more + moderated + ahead(spec, &share));
+        let most = share.limit.0 * (seconds + more + beside(spec, run, &share));
         let bits = share.rate.0 * seconds;
         let behind_gaps_bytes = gaps(spec, run, direction).max(0) as u64;
         let explained = bits - behind_gaps_bytes as f64 * 8.0 <= most;

@@ -12,7 +12,7 @@ use super::source::Source;
 use super::watch::{Guard, Watch};
 use super::{Ended, Keep, failed};
 use crate::netperf::{Ring, Shape};
-use crate::payload::is_passing;
+use linkrate_sys::bounded::is_passing;
 
 /// What a test has moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
