@@ -121,8 +121,11 @@ fn preemption(modes: Option<String>, version: &str) -> Finding {
             ),
             "on Linux with PREEMPT_DYNAMIC: `echo full > /sys/kernel/debug/sched/preempt`",
         ),
-        // debugfs is for root
-        None => Finding::good(name, "not known; results have the delay of interrupts"),
+        // debugfs is for root, and may be locked
+        None => Finding::good(
+            name,
+            "this kernel hides its mode; results have what it costs (`interrupt_delay_us`)",
+        ),
     }
 }
 
@@ -265,7 +268,7 @@ mod tests {
         assert_eq!(late.state, Limited);
         assert!(late.detail.contains("(none)") && late.remedy.unwrap().contains("sched/preempt"));
         assert_eq!(of(None, "#1 SMP PREEMPT @0").detail, of(Some("(full)"), dynamic).detail);
-        assert!(of(None, dynamic).detail.contains("not known"));
+        assert!(of(None, dynamic).detail.contains("hides its mode"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use linkrate_model::model::LinkKind;
 use linkrate_model::{BitRate, InterfaceKnobs, Model};
 use serde_json::json;
 
+use crate::layout::filled;
 use crate::limit::line_rate;
 use crate::number::{self, ABSENT, grouped};
 use crate::terminal::Style;
@@ -27,8 +28,8 @@ const FORMAT: u32 = 1;
 /// Width of the words in front of a line.
 const NAMES: usize = 12;
 
-/// Widest line of settings.
-const LINE: usize = 68;
+/// Widest line beside the words in front of it: 80 columns with them.
+const LINE: usize = 66;
 
 /// Counters by subject: a heading, and the beginning of their names. The first that
 /// fits has it.
@@ -54,14 +55,18 @@ pub fn models(models: &[Model], style: Style) -> String {
 }
 
 fn one_model(model: &Model, style: Style) -> String {
-    let mut text = format!("{}  {}", style.bold(&model.name), model.title);
+    let mut text = style.bold(&model.name);
     let mut line = |name: &str, value: String| {
         // writing to a String does not fail
         let _ = write!(text, "\n  {name:<NAMES$}{value}");
     };
     let rate = |rate: Option<BitRate>| rate.map_or("no limit".to_owned(), line_rate);
     let (rings_out, rings_in) = (model.transmit_ring.into(), model.receive_ring.into());
-    line("source", model.source.clone());
+    for (name, words) in [("", &model.title), ("source", &model.source)] {
+        for (index, part) in filled(words, LINE).into_iter().enumerate() {
+            line(if index == 0 { name } else { "" }, part);
+        }
+    }
     let (ports, queues) = (model.ports as usize, model.queues as usize);
     line("ports", format!("{ports}, each with {}", count(queues, "queue pair")));
     line(

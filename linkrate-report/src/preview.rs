@@ -15,6 +15,10 @@ use crate::layout::filled;
 use crate::number::percent;
 use crate::words::{count, order};
 
+mod settings;
+
+pub use settings::settings;
+
 /// What a CPU carries through an emulated adapter without offloads, about, in bit/s.
 const CARRIED_BY_CPU: f64 = 2e9;
 

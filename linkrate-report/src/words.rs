@@ -245,6 +245,15 @@ pub fn is_not_significant(effect: &Effect) -> bool {
     effect.pairs >= MIN_TO_CLAIM && effect.same_as.is_none() && open(effect) == "not significant"
 }
 
+/// Whether enough runs show neither a change nor that there is none.
+pub fn is_inconclusive(effect: &Effect) -> bool {
+    let is_shown = effect.significant || effect.different || effect.equivalent;
+    effect.pairs >= MIN_TO_CLAIM
+        && !is_shown
+        && effect.same_as.is_none()
+        && open(effect) == "inconclusive"
+}
+
 /// What the driver's part of a service demand has in it.
 pub fn driver_of(results: &StudyResults) -> &'static str {
     let receives =

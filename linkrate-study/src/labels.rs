@@ -155,7 +155,11 @@ pub fn at_least(name: &str, of: &Level, or_more: &str) -> String {
 
 /// A level beside its factor's name, for axes and lists: `64 KiB`, `TSO`, `on`.
 pub fn short_level(name: &str, level: &Level) -> String {
-    word(name, level).map_or_else(|| short(level), |word| word.label.to_owned())
+    match (word(name, level), name) {
+        (Some(word), _) => word.label.to_owned(),
+        (_, "send-path" | "receive-path") => self::level(name, level),
+        _ => short(level),
+    }
 }
 
 /// A level beside its factor's name that is called as it is in prose: `64 KiB`, `no offload`.

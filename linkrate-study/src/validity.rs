@@ -16,6 +16,7 @@
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
+use linkrate_model::evidence::Evidence;
 use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::executor::{RunFailure, Stage};
@@ -135,7 +136,7 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
         Err(Rejection { stage: Stage::Measure, named: named.to_owned(), reason })
     };
     if !arrived {
-        return rejection("traffic", "no data received during the measurement".to_owned());
+        return rejection("traffic", nothing(&run.evidence));
     }
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
     if run.parts.len() != workload.mix.len() {
@@ -151,6 +152,17 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
         }
     }
     Ok(())
+}
+
+/// Why a run has no figures, with what tells a dead path from a stalled sender.
+fn nothing(evidence: &Evidence) -> String {
+    let Evidence { interface, unsettled_flows, .. } = evidence;
+    let repeated = evidence.protocol.get("Tcp.RetransSegs").copied().unwrap_or(0);
+    format!(
+        "no data received during the measurement; the system under test sent {} packets and received {}, {repeated} \
+         TCP segments were sent again, {unsettled_flows} flows had not begun before it",
+        interface.tx_packets, interface.rx_packets
+    )
 }
 
 #[cfg(test)]

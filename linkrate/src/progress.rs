@@ -193,7 +193,7 @@ impl Observer for StudyProgress {
                 self.effect = largest_effect(effects).unwrap_or_default();
                 if let Decision::Continue(Wanting::Precision { name, half_width }) = decision {
                     let [now, asked] = [half_width, &self.precision].map(|width| width * 100.0);
-                    self.widest = format!("; waits for {name}, ±{now:.1} % of ±{asked:.1} %");
+                    self.widest = format!("; waits for ±{asked:.1} %, now ±{now:.1} %: {name}");
                 }
                 self.show_time(*remaining);
             }

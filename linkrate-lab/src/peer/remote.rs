@@ -190,7 +190,7 @@ impl Remote<'_> {
             false => " (dynamically linked: it may not run there; name a static one with --deploy)",
         };
         stderr::note(format_args!(
-            "{name} has {found}: {} ({}) runs there from a temporary file{but}",
+            "{name} has {found}: {} ({}, without debug information) runs there from a temporary file{but}",
             file.display(),
             program.megabytes(),
         ));

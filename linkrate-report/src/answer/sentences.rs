@@ -97,9 +97,7 @@ fn sentence(
     place: Option<&str>,
 ) -> Option<String> {
     let subject = labels::subject(factor, from, to);
-    let of = |measure: Measure| -> Vec<&Effect> {
-        effects.iter().filter(|effect| effect.measure == measure).copied().collect()
-    };
+    let of = |measure: Measure| of_measure(effects, measure);
     // where the sum of both directions hides what each of them does
     let sums = of(Measure::Throughput);
     let hidden = |measure: Measure| -> Vec<&Effect> {
@@ -111,8 +109,8 @@ fn sentence(
     };
     let ways = [Measure::Transmit, Measure::Receive].into_iter();
     let way_clause = |measure| clause(results, measure, &hidden(measure), subject.plural);
-    let of_measure = |measure| clause(results, measure, &of(measure), subject.plural);
-    let clauses = REPORTED.into_iter().filter_map(of_measure);
+    let whole_clause = |measure| clause(results, measure, &of(measure), subject.plural);
+    let clauses = REPORTED.into_iter().filter_map(whole_clause);
     let clauses = clauses.chain(with_it(results, effects, subject.plural));
     let clauses: Vec<Clause> = clauses.chain(ways.filter_map(way_clause)).collect();
     let all_of_host = clauses.iter().all(|clause| clause.of_host);
@@ -178,20 +176,44 @@ fn is_of_host(results: &StudyResults, effect: &Effect) -> bool {
 
 /// `with it raises throughput by 66 %`, where the full CPU makes it the same fact as the service demand.
 fn with_it(results: &StudyResults, effects: &[&Effect], plural: bool) -> Option<Clause> {
-    // the fact itself must be shown
-    let is_shown = |rate: &&&Effect| results.fact_behind(rate).is_some_and(|fact| fact.significant);
     let is_rate = |effect: &&&Effect| effect.measure.is_rate() && effect.measure.is_whole();
-    let some: Vec<&Effect> = effects.iter().filter(is_rate).filter(is_shown).copied().collect();
+    let some = by_facts(results, effects);
     let first = some.first()?;
-    let falls = some.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     // where it goes either way the table says more
-    if falls != 0 && falls != some.len() {
+    let falls = goes_one_way(&some)?;
+    if !joined(results, &of_measure(effects, first.measure)).is_empty() {
         return None;
     }
-    let (action, word) = (action(falls > 0, plural), first.measure.word());
+    let (action, word) = (action(falls, plural), first.measure.word());
     let (sizes, cases) = (range(&some), cases(some.len(), effects.iter().filter(is_rate).count()));
     let text = format!("with it {action} {word} by {sizes}{cases}");
     Some(Clause::of(results, &some, Says::Changed(text)))
+}
+
+/// The rates that are the same fact as a service demand that is shown.
+fn by_facts<'r>(results: &StudyResults, effects: &[&'r Effect]) -> Vec<&'r Effect> {
+    let is_shown = |rate: &Effect| results.fact_behind(rate).is_some_and(|fact| fact.significant);
+    let is_rate = |measure: Measure| measure.is_rate() && measure.is_whole();
+    effects.iter().filter(|of| is_rate(of.measure) && is_shown(of)).copied().collect()
+}
+
+/// Those of [`by_facts`] that go the way of the claimed effects of the same measure: one clause has both.
+fn joined<'r>(results: &StudyResults, effects: &[&'r Effect]) -> Vec<&'r Effect> {
+    let claimed: Vec<&Effect> = effects.iter().filter(|of| of.significant).copied().collect();
+    let facts = by_facts(results, effects);
+    let is_joined = !claimed.is_empty() && goes_one_way(&claimed) == goes_one_way(&facts);
+    if is_joined && goes_one_way(&facts).is_some() { facts } else { Vec::new() }
+}
+
+/// Whether all of them fall; `None` where some fall and some rise.
+fn goes_one_way(effects: &[&Effect]) -> Option<bool> {
+    let falls = effects.iter().filter(|effect| effect.ratio.mean < 1.0).count();
+    (falls == 0 || falls == effects.len()).then_some(falls > 0)
+}
+
+/// Those of one measure.
+fn of_measure<'r>(effects: &[&'r Effect], measure: Measure) -> Vec<&'r Effect> {
+    effects.iter().filter(|effect| effect.measure == measure).copied().collect()
 }
 
 /// What a subject does to a measure.
@@ -283,11 +305,24 @@ fn clause(
             let text = format!("may {moves} {word} by {size}{cases} (not significant)");
             (apart, Says::Changed(text))
         } else {
-            let (has, cases) = (verb("has", "have"), in_cases(&own));
-            (own, Says::Changed(format!("{has} no significant effect on {word}{cases}")))
+            let open = of(&|effect| words::is_inconclusive(effect));
+            let has = verb("has", "have");
+            match &open[..] {
+                [] => {
+                    let cases = in_cases(&own);
+                    (own, Says::Changed(format!("{has} no significant effect on {word}{cases}")))
+                }
+                [first, ..] => {
+                    let ends = if open.len() == 1 { ends_of(&first.ratio) } else { String::new() };
+                    let cases = in_cases(&open);
+                    let text = format!("{has} an inconclusive effect on {word}{ends}{cases}");
+                    (open, Says::Changed(text))
+                }
+            }
         };
         return Some(Clause::of(results, &some, says));
     }
+    let claimed = [claimed, joined(results, effects)].concat();
     let (host, adapter): (Vec<&Effect>, Vec<&Effect>) =
         claimed.iter().copied().partition(|effect| is_of_host(results, effect));
     let is_mixed = !host.is_empty() && !adapter.is_empty();
@@ -346,6 +381,11 @@ fn without_driver(results: &StudyResults, effects: &[&Effect]) -> Option<String>
     };
     let driver = words::driver_of(results);
     Some(format!("without the {driver} {}{open}", number::changes(low, high)))
+}
+
+/// ` (−52 to +25 %)`; empty without an interval.
+fn ends_of(ratio: &Interval) -> String {
+    number::brief_change(ratio).1.replace(')', " %)")
 }
 
 /// `65 %`, and `63 to 67 %`.

@@ -327,6 +327,11 @@ fn result(comparison: &StudyComparison) -> String {
         ),
         (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
     ];
+    let open = comparison.rows().filter(|row| row.verdict == Finding::NotShown).count();
+    let found = match open {
+        0 => found,
+        open => format!("{found}; {open} inconclusive"),
+    };
     reasons.into_iter().fold(found, |found, (verdict, reason)| {
         match comparison.rows().filter(|row| row.verdict == verdict).count() {
             0 => found,

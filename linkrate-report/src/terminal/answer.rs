@@ -26,6 +26,8 @@ const NAMES: usize = 10;
 const MAX_CHECKS: usize = 4;
 /// Most rows of a table that compares.
 const MAX_ROWS: usize = 12;
+/// The column of what limited a cell.
+const LIMITED_BY: &str = "limited by";
 /// What a level without its cell has.
 const NONE: &str = number::ABSENT;
 /// Columns, where a terminal is wider: lines that the eye follows.
@@ -186,8 +188,8 @@ impl Page<'_> {
             0 => String::new(),
             _ => self.change(grid, row, index, Measure::ServiceDemand, true),
         }));
-        columns.push(column("limited by", false, &|_, _, cell| cell.verdict.limited_by()));
-        self.fitted(columns, &["CPU", "of max.", "limited by"])
+        columns.push(column(LIMITED_BY, false, &|_, _, cell| limit_of(cell)));
+        self.fitted(columns, &["CPU", "of max.", LIMITED_BY])
     }
 
     /// A row for each combination of the other factors, with the levels beside each other; `None` where that is too wide.
@@ -297,33 +299,42 @@ impl Page<'_> {
         };
         columns
             .push(column(title, false, &|row, index| self.change(grid, row, index, measure, true)));
-        columns.push(column("limited by", false, &|row, index| {
-            row.cells[index].map(|cell| cell.verdict.limited_by()).unwrap_or_default()
+        columns.push(column(LIMITED_BY, false, &|row, index| {
+            row.cells[index].map(limit_of).unwrap_or_default()
         }));
-        let mut text = self.fitted(columns, &["limited by"]);
+        let mut text = self.fitted(columns, &[LIMITED_BY]);
         if hidden > 0 {
             text.push_str(&format!("\n… {hidden} more"));
         }
         text
     }
 
-    /// The table without the named columns, as many of them as it takes to fit the page.
+    /// The table without the named columns, as many of them as it takes to fit the page. What limits the cells is then
+    /// counted below it.
     fn fitted(&self, mut columns: Vec<Column>, dispensable: &[&str]) -> String {
         let mut left_out: Vec<&str> = Vec::new();
+        let mut limits = None;
         for title in dispensable {
             if total(&columns) <= usize::from(self.paper.width) + GAP {
                 break;
             }
-            if columns.iter().any(|column| column.header == *title) {
-                columns.retain(|column| column.header != *title);
-                left_out.push(title);
+            let Some(index) = columns.iter().position(|column| column.header == *title) else {
+                continue;
+            };
+            let column = columns.remove(index);
+            match *title == LIMITED_BY {
+                true => limits = Some(counted(&column.fields)),
+                false => left_out.push(title),
             }
         }
-        let table = self.lay_out(columns, false);
-        match left_out.is_empty() {
-            true => table,
-            false => format!("{table}\nnot shown: {} (--details cells)", left_out.join(", ")),
+        let mut lines = vec![self.lay_out(columns, false)];
+        if let Some(limits) = limits {
+            lines.extend(self.filled(&format!("{LIMITED_BY}: {limits}"), "", "  "));
         }
+        if !left_out.is_empty() {
+            lines.push(format!("not shown: {} (--details cells)", left_out.join(", ")));
+        }
+        lines.join("\n")
     }
 
     /// The levels of the other factors; one that repeats is printed once.
@@ -411,6 +422,16 @@ impl Page<'_> {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// A line of a name, what to open or to run, and why; a line more where that is too wide.
+    fn link(&self, name: &str, what: &str, why: &str) -> Vec<String> {
+        let first = format!("{INDENT}  {name:NAMES$}  {what}");
+        let beside = first.chars().count() + why.chars().count() + 4;
+        match why.is_empty() || beside <= usize::from(self.paper.width) {
+            true => vec![format!("{first}    {why}").trim_end().to_owned()],
+            false => vec![first, format!("{INDENT}  {:NAMES$}  {why}", "")],
+        }
+    }
+
     /// Where the rest is.
     fn links(&self, next: Option<(&str, &str)>) -> String {
         let mut lines = Vec::new();
@@ -418,8 +439,7 @@ impl Page<'_> {
             let directory = &self.results.directory;
             let report = shell::word(&format!("{directory}/{}", super::REPORT_FILE));
             let warnings = checks::warnings(self.results);
-            let warnings = warnings.map_or_else(String::new, |text| format!("    {text}"));
-            lines.push(format!("{INDENT}  {:NAMES$}  {report}{warnings}", "Report"));
+            lines.extend(self.link("Report", &report, &warnings.unwrap_or_default()));
             // one command is enough to go on with
             if next.is_none() {
                 let directory = shell::word(directory);
@@ -429,10 +449,37 @@ impl Page<'_> {
                 ));
             }
         }
-        lines.extend(
-            next.map(|(command, why)| format!("{INDENT}  {:NAMES$}  {command}    {why}", "Next")),
-        );
+        lines.extend(next.into_iter().flat_map(|(command, why)| self.link("Next", command, why)));
         lines.join("\n")
+    }
+}
+
+/// What limited a cell; where a third of its runs had another limit, in how many it was so.
+fn limit_of(cell: &CellResult) -> String {
+    let limits = cell.verdict.limited_by();
+    let doubted = cell.verdict.directions.iter().map(|way| way.agreeing);
+    match doubted.min_by_key(|(agree, _)| *agree) {
+        Some((agree, runs)) if agree * 3 < runs * 2 => format!("{limits} ({agree} of {runs})"),
+        _ => limits,
+    }
+}
+
+/// How often each text stands in a column, the most frequent first: `link 3, client CPU 1`; one alone has no number.
+fn counted(fields: &[String]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for field in fields {
+        match counts.iter_mut().find(|(known, _)| known == field) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((field, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    match counts[..] {
+        [(only, _)] => only.to_owned(),
+        _ => {
+            let texts = counts.iter().map(|(text, count)| format!("{text} {count}"));
+            texts.collect::<Vec<_>>().join(", ")
+        }
     }
 }
 

@@ -369,6 +369,9 @@ fn whole(a: Values, b: Values, absent: &str) -> Vec<Difference> {
         .collect()
 }
 
+/// What stands for the levels of a factor that a study does not have.
+pub const NOT_VARIED: &str = "not varied";
+
 /// Factors with other levels, or, where those are the same, cells that only one study has.
 fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     let factors = |study: &Study| -> Values {
@@ -380,7 +383,7 @@ fn levels(baseline: &Study, candidate: &Study) -> Vec<Difference> {
         });
         levels.collect()
     };
-    let found = whole(factors(baseline), factors(candidate), "not varied");
+    let found = whole(factors(baseline), factors(candidate), NOT_VARIED);
     if !found.is_empty() {
         return found;
     }

@@ -65,7 +65,7 @@ mod tests {
             run
         };
         let testbed = TestbedSpec::default();
-        for (application_ms, steal_ms) in [(1000, 0), (860, 0), (1140, 0), (1300, 300)] {
+        for (application_ms, steal_ms) in [(1000, 0), (860, 0), (1140, 0), (1190, 190)] {
             assert_eq!(
                 check(&testbed, &with(application_ms, steal_ms)),
                 Ok(()),

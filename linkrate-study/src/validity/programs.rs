@@ -1,4 +1,4 @@
-//! Other programs on the CPUs of a run.
+//! Other programs on the CPUs of a run, and a hypervisor that takes them away.
 
 use linkrate_model::Task;
 use linkrate_model::measurement::{CpuUse, ENDED};
@@ -14,6 +14,9 @@ pub const REFUSED_PERCENT: f64 = 10.0;
 /// CPU time that they must have used besides: a daemon that wakes for a moment would be a large part
 /// of a very short measurement. On one CPU, from 0.2 s on, the share alone decides.
 const REFUSED_NS: u64 = 20_000_000;
+
+/// Time that a hypervisor must have taken besides. It comes in ticks of up to 10 ms: fewer than five of them say little.
+const STOLEN_NS: u64 = 50_000_000;
 
 /// Time that may be of other programs, or not, in per cent of the measurement's time on the system under test's CPUs, from which
 /// a run is unbelievable. It is the same time for each cell of a study: measured by the busy time, runs of cheap cells
@@ -63,7 +66,7 @@ pub(super) fn check(run: &Run<'_>) -> Result<(), Rejection> {
     } else if asks_for_cost && let Some(reason) = short_lived(run) {
         reason
     } else {
-        return of_clients(run);
+        return of_clients(run).and_then(|()| stolen(run));
     };
     let named =
         cpu.background.first().map_or_else(String::new, |other| format!("{:?}", other.name));
@@ -101,6 +104,33 @@ fn of_clients(run: &Run<'_>) -> Result<(), Rejection> {
         listed(cpu)
     );
     Err(Rejection { stage: Stage::Measure, named, reason })
+}
+
+/// Refuses a run whose CPUs a hypervisor gave to others for as much time as other programs may not use: how fast the traffic was
+/// and what it cost is then the hypervisor's doing.
+fn stolen(run: &Run<'_>) -> Result<(), Rejection> {
+    if run.spec.task == Task::Idle {
+        return Ok(());
+    }
+    let roles = [
+        (&run.measured.sut_cpu, "the system under test"),
+        (&run.measured.client_cpu, "clients and devices"),
+    ];
+    for (cpu, role) in roles {
+        let stolen_ns = cpu.cpus.iter().map(|cpu| cpu.steal_ns).sum();
+        let percent = cpu.percent_of(stolen_ns);
+        if percent >= REFUSED_PERCENT && stolen_ns >= STOLEN_NS {
+            let reason = format!(
+                "the hypervisor took {percent:.1} % of the CPUs of {role}, expected less than {REFUSED_PERCENT} %"
+            );
+            return Err(Rejection {
+                stage: Stage::Measure,
+                named: "hypervisor".to_owned(),
+                reason,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The programs by name and process id, with their shares.
@@ -171,6 +201,33 @@ mod tests {
         assert_eq!(refused(Some(190), Purpose::Costs), None);
         assert_eq!(refused(None, Purpose::Costs), None, "a trace tells what they used");
         assert_eq!(refused(Some(500), Purpose::Rates), None);
+    }
+
+    #[test]
+    fn a_run_whose_cpus_a_hypervisor_took_is_refused() {
+        // a measurement of two seconds
+        let refused = |sut_ns: u64, client_ns: u64, purpose: Purpose| {
+            let mut run = fixture::stream(1e9, 0.5);
+            run.sut_cpu.cpus[0].steal_ns = sut_ns;
+            run.client_cpu.cpus[0].steal_ns = client_ns;
+            let (testbed, observed) = (TestbedSpec::default(), Observed::default());
+            let spec = &fixture::ladder().cells[0].spec;
+            let run = Run { testbed: &testbed, spec, purpose, measured: &run, observed: &observed };
+            match judge(&run) {
+                Validity::Disturbed(rejection) => Some(rejection.reason),
+                Validity::Rejected(rejection) => panic!("{rejection:?}"),
+                Validity::Valid { .. } => None,
+            }
+        };
+        let reason = refused(210_000_000, 0, Purpose::Costs).unwrap();
+        assert_eq!(
+            reason,
+            "the hypervisor took 10.5 % of the CPUs of the system under test, expected less than 10 %"
+        );
+        let reason = refused(0, 800_000_000, Purpose::Rates).unwrap();
+        assert!(reason.contains("of the CPUs of clients and devices"), "{reason}");
+        assert_eq!(refused(190_000_000, 0, Purpose::Costs), None);
+        assert_eq!(refused(800_000_000, 0, Purpose::Functions), None);
     }
 
     fn remarked(asked: Option<bool>, change: impl FnOnce(&mut Measurement)) -> bool {

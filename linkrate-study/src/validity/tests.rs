@@ -293,7 +293,8 @@ fn a_run_without_traffic_has_no_figures() {
     let nothing = fixture::stream(0.0, 0.5);
     assert_eq!(
         refused(&TestbedSpec::default(), &nothing),
-        "no data received during the measurement"
+        "no data received during the measurement; the system under test sent 1000 packets and received 0, 0 TCP segments \
+         were sent again, 0 flows had not begun before it"
     );
     let idle = RunSpec { task: Task::Idle, ..cell() };
     let rejected = rejection(&TestbedSpec::default(), &idle, &nothing, &Observed::default());

@@ -20,6 +20,9 @@ use crate::exit::{Exit, Failure};
 pub enum StudyCommand {
     /// List the built-in studies
     List {
+        /// List what a study file may set, with an example
+        #[arg(long, conflicts_with = "json")]
+        settings: bool,
         /// Print one JSON document
         #[arg(long)]
         json: bool,

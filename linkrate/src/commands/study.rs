@@ -23,7 +23,12 @@ use crate::output::{print, terminal_style};
 
 pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
     match command {
-        StudyCommand::List { json } => list(json),
+        StudyCommand::List { settings: true, .. } => {
+            let (width, _) = terminal_style();
+            print(&preview::settings(width))?;
+            Ok(Exit::Success)
+        }
+        StudyCommand::List { json, .. } => list(json),
         StudyCommand::Show { study, toml: true, .. } => {
             print(&source::load(&study)?.source)?;
             Ok(Exit::Success)

@@ -160,6 +160,7 @@ fn each_command_has_a_manual_page() {
 fn studies_are_listed_for_people_and_scripts() {
     assert_snapshot!("study_list", printed("list"));
     assert_snapshot!("study_list_json", printed("list --json"));
+    assert_snapshot!("study_list_settings", printed("list --settings"));
     let document: serde_json::Value = serde_json::from_str(&printed("list --json")).unwrap();
     for study in document["studies"].as_array().unwrap() {
         printed(&format!("show {}", study["study"].as_str().unwrap()));

@@ -80,7 +80,7 @@ fn kill_host(number: usize, name: &str) {
     assert_eq!(died.len(), 1, "{failures:?}");
     // a machine with other work may lose the first segments of a run, and send them again behind its end
     let is_starved =
-        |failure: &&Value| reason(failure).ends_with("no data received during the measurement");
+        |failure: &&Value| reason(failure).contains("no data received during the measurement");
     assert!(others.iter().all(is_starved), "{failures:?}");
     assert!(finished.stderr.contains(&reason(died[0])), "said at once: {}", finished.stderr);
 

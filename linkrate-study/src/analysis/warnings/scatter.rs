@@ -51,11 +51,16 @@ pub(super) fn warnings(study: &Study, runs: &RunsByCell<'_>) -> Vec<String> {
             .collect();
         // with few runs a cell's own spread may be close to nothing by chance
         let common = median(&mut cells.iter().map(|(_, cell)| cell.spread).collect::<Vec<_>>());
-        for (index, cell) in &cells {
+        let precision = study.method.precision;
+        let far_blocks: Vec<Vec<u32>> = cells
+            .iter()
+            .map(|(_, cell)| far(cell, cell.spread.max(common.unwrap_or(0.0)), precision))
+            .collect();
+        let of_many = blocks_of_many(&far_blocks);
+        found.extend(of_many.iter().map(|block| many(*block, &cells, &far_blocks, measure)));
+        for ((index, cell), far) in cells.iter().zip(&far_blocks) {
             let transactional = study.cells[*index].spec.is_transactional();
-            let spread = cell.spread.max(common.unwrap_or(0.0));
-            let precision = study.method.precision;
-            found.extend(far(cell, spread, precision, measure, transactional));
+            found.extend(alone(cell, far, &of_many, measure, transactional));
             found.extend(of_two_groups(cell, precision, measure, transactional));
         }
         let medians = block_medians(&cells);
@@ -87,23 +92,59 @@ fn distance(value: f64, middle: f64) -> f64 {
     if value == middle { 0.0 } else { (value / middle).ln().abs() }
 }
 
-/// Runs far from the others of their cell. Those that differ by less than the precision that the
+/// The blocks whose runs are far from the others of their cell. Those that differ by less than the precision that the
 /// study looks for do not matter.
-fn far(
-    cell: &CellRuns,
-    spread: f64,
-    precision: f64,
-    measure: Measure,
-    transactional: bool,
-) -> Option<String> {
+fn far(cell: &CellRuns, spread: f64, precision: f64) -> Vec<u32> {
     if cell.values.len() < MIN_RUNS {
-        return None;
+        return Vec::new();
     }
     let is_far = |value: f64| {
         let distance = distance(value, cell.middle);
         distance > FAR * spread && distance > precision
     };
-    let (far, near): (Vec<_>, Vec<_>) = cell.values.iter().partition(|(_, value)| is_far(**value));
+    let far = cell.values.iter().filter(|(_, value)| is_far(**value));
+    far.map(|(block, _)| *block).collect()
+}
+
+/// From so many cells on, outliers of one block have one warning: what did it was not in the cells.
+const MANY_CELLS: usize = 4;
+
+/// The blocks with outliers of many cells.
+fn blocks_of_many(far: &[Vec<u32>]) -> Vec<u32> {
+    let mut cells: BTreeMap<u32, usize> = BTreeMap::new();
+    far.iter().flatten().for_each(|block| *cells.entry(*block).or_default() += 1);
+    let many = cells.into_iter().filter(|(_, cells)| *cells >= MANY_CELLS);
+    many.map(|(block, _)| block).collect()
+}
+
+/// One warning for the outliers of a block.
+fn many(block: u32, cells: &[(usize, CellRuns)], far: &[Vec<u32>], measure: Measure) -> String {
+    let hit = cells.iter().zip(far).filter(|(_, far)| far.contains(&block));
+    let ratios: Vec<f64> = hit.map(|((_, cell), _)| cell.values[&block] / cell.middle).collect();
+    let percent = |ratio: f64| format!("{:.0} %", ratio * 100.0);
+    let low = percent(ratios.iter().copied().fold(f64::INFINITY, f64::min));
+    let high = percent(ratios.iter().copied().fold(0.0, f64::max));
+    // blocks are counted from 1 for people, as the progress display does
+    format!(
+        "Block {}: {} outliers in {} of {} cells, {low} to {high} of the cell's median; they are kept in the results.",
+        block + 1,
+        measure.word(),
+        ratios.len(),
+        cells.len(),
+    )
+}
+
+/// The outliers of a cell in blocks that have few.
+fn alone(
+    cell: &CellRuns,
+    far: &[u32],
+    of_many: &[u32],
+    measure: Measure,
+    transactional: bool,
+) -> Option<String> {
+    let (far, near): (Vec<_>, Vec<_>) =
+        cell.values.iter().partition(|(block, _)| far.contains(block));
+    let far: Vec<_> = far.into_iter().filter(|(block, _)| !of_many.contains(block)).collect();
     if far.is_empty() {
         return None;
     }
@@ -275,6 +316,36 @@ mod tests {
         }
         let ended = Some(Ended::Rule(StopReason::MaxBlocks { blocks }));
         StoredStudy { ended, ..fixture::under_way(fixture::ladder(), runs) }
+    }
+
+    #[test]
+    fn outliers_of_many_cells_in_one_block_are_one_warning() {
+        let cell = |factor: f64| {
+            let values =
+                (0..6).map(|block| (block, if block == 2 { 100.0 * factor } else { 100.0 }));
+            CellRuns { name: String::new(), values: values.collect(), middle: 100.0, spread: 0.01 }
+        };
+        let cells = |factors: &[f64]| -> Vec<(usize, CellRuns)> {
+            factors.iter().map(|factor| cell(*factor)).enumerate().collect()
+        };
+        let far = |cells: &[(usize, CellRuns)]| -> Vec<Vec<u32>> {
+            cells.iter().map(|(_, cell)| super::far(cell, 0.01, 0.02)).collect()
+        };
+        let three = far(&cells(&[0.5, 1.0, 0.75, 0.7]));
+        assert!(blocks_of_many(&three).is_empty(), "they have a warning each");
+        let cells = cells(&[0.5, 1.0, 0.75, 0.7, 0.9]);
+        let far = far(&cells);
+        let blocks = blocks_of_many(&far);
+        assert_eq!(blocks, [2]);
+        assert_eq!(
+            many(2, &cells, &far, Measure::Throughput),
+            "Block 3: throughput outliers in 4 of 5 cells, 50 % to 90 % of the cell's median; they are kept in the results."
+        );
+        let alone = |cell: usize, of_many: &[u32]| {
+            alone(&cells[cell].1, &far[cell], of_many, Measure::Throughput, false)
+        };
+        assert_eq!(alone(0, &blocks), None);
+        assert!(alone(0, &[]).is_some() && alone(1, &[]).is_none());
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use linkrate_model::units::parse_percent;
 use linkrate_report::comparison;
-use linkrate_study::comparison::conditions::IMPORTED;
+use linkrate_study::comparison::conditions::{IMPORTED, NOT_VARIED};
 use linkrate_study::comparison::rows::MIN_SETS;
 use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
+use linkrate_study::keys;
 use linkrate_study::store::{Store, StoredStudy};
 
 use super::output;
@@ -91,13 +92,11 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs, imported: bool
                 message.push_str(&format!("\n  {}", described(one)));
             }
             if differences.iter().any(|one| one.meaning) {
-                let hint = match imported {
-                    true => "measure the imported test again: linkrate run IMPORTED/study.toml",
-                    false => {
-                        "the cells mean different things; measure both sets with the same study"
-                    }
-                };
-                Some(hint.to_owned())
+                Some(match imported {
+                    true => "measure the imported test again: linkrate run IMPORTED/study.toml"
+                        .to_owned(),
+                    false => by_meaning(differences),
+                })
             } else if differences.iter().any(|one| one.name == IMPORTED) {
                 Some(format!(
                     "imported runs do not tell their conditions; if you know that they were those of the \
@@ -125,6 +124,31 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs, imported: bool
         ComparisonError::UnknownAllowance { .. } | ComparisonError::NeverAllowed { .. } => None,
     };
     Failure::new(Exit::Usage, message).with_hint(hint)
+}
+
+/// How to compare settings that differ: as levels of one study, whose runs are paired.
+fn by_meaning(differences: &[Difference]) -> String {
+    let level = |text: &str| match text.parse::<u64>() {
+        Ok(_) => text.to_owned(),
+        Err(_) => format!("{text:?}"),
+    };
+    let settings = differences.iter().filter(|one| one.meaning && keys::find(&one.name).is_ok());
+    let factors: Vec<String> = settings
+        .filter(|one| {
+            [&one.baseline, &one.candidate]
+                .into_iter()
+                .all(|of| of != NOT_VARIED && !of.contains(", "))
+        })
+        .map(|one| format!("{} = [{}, {}]", one.name, level(&one.baseline), level(&one.candidate)))
+        .collect();
+    match factors.is_empty() {
+        true => "the cells mean different things; measure both sets with the same study".to_owned(),
+        false => format!(
+            "to compare settings, make them levels of one study: in [factors] of its file, {} (linkrate show STUDY \
+             --toml prints a file)",
+            factors.join(" and ")
+        ),
+    }
 }
 
 fn described(one: &Difference) -> String {

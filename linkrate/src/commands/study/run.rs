@@ -40,9 +40,14 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         &arguments.existing,
         &arguments.fleet,
     )?;
+    let cells = study.cells.len();
     if arguments.quick {
         study = source::quick_form(study)?;
     }
+    let narrower = match study.cells.len() < cells {
+        true => "every cell, narrower intervals",
+        false => "narrower intervals",
+    };
     study = arguments.changes.apply(study)?;
     if arguments.profile {
         study.profile_runs();
@@ -78,7 +83,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     let wanted = Wanted {
         json: arguments.json,
         details: Details::chosen(&arguments.details),
-        next: arguments.quick.then(|| (typed(&["--quick"]), "every cell, narrower intervals")),
+        next: arguments.quick.then(|| (typed(&["--quick"]), narrower)),
         again: Some((typed(&[]), "again, when nothing else runs here")),
     };
     conduct(&mut backend, &mut store, &clock, &stop, &wanted, arguments.verbosity)
