@@ -82,7 +82,7 @@ pub(super) fn is_document(bytes: &[u8]) -> bool {
 /// What C and Python write for what is no number.
 const NO_NUMBERS: [&[u8]; 3] = [b"nan", b"inf", b"infinity"];
 
-/// The file with `null` for each number that is none, and with the sign of exponents that lost it (`5.9e 06`, of iperf 3.1.2);
+/// The file with `null` for what is not a number, and with the sign of exponents that lost it (`5.9e 06`, of iperf 3.1.2);
 /// and a sentence on each kind of change.
 pub(super) fn mended(bytes: &[u8]) -> (Cow<'_, [u8]>, Vec<String>) {
     let mut mended = Vec::new();

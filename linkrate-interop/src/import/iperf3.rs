@@ -104,24 +104,16 @@ fn tests(parts: Parts<'_>) -> Result<Vec<Test<'_>>, ImportError> {
             }
             _ if events => {
                 // --json-stream-full-output writes the document of its events too
-                let Some(Document::Events { fields, .. }) = found.last().map(|test| &test.document)
-                else {
-                    return Err(ImportError::new(
-                        place,
-                        "no event",
-                        "an event of iperf3 --json-stream",
-                    ));
+                let name = cookie(&object);
+                let is_same = |test: &&mut Test<'_>| match &test.document {
+                    Document::Events { fields, .. } => name.is_some() && cookie(fields) == name,
+                    Document::Whole(_) => false,
                 };
-                if cookie(fields).is_none() || cookie(fields) != cookie(&object) {
-                    return Err(ImportError::new(
-                        place,
-                        "no event",
-                        "an event of iperf3 --json-stream",
-                    ));
-                }
-                if let Some(last) = found.last_mut() {
-                    last.document = Document::Whole(value);
-                }
+                let Some(last) = found.last_mut().filter(is_same) else {
+                    let expected = "an event of iperf3 --json-stream";
+                    return Err(ImportError::new(place, "no event", expected));
+                };
+                last.document = Document::Whole(value);
             }
             _ => begin(Document::Whole(value)),
         }

@@ -101,7 +101,7 @@ Files are recognised by their content:
   sockperf     ping-pong
   neper        text
   k8s-netperf  CSV, JSON
-Any of them may be compressed by gzip or bzip2.
+Any of them may be compressed by gzip.
 
 Several files of the same test are several runs of one cell.
 The directory gets a study.toml that measures the same test again, where a study can.")]
