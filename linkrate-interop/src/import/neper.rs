@@ -91,9 +91,9 @@ fn run(file: &str, values: &Values) -> Result<Imported, ImportError> {
     let lacks =
         |key: &str| ImportError::of_file(format!("no {key}"), "the output of a test that ended");
     let mut asked = Asked::of(kind, Direction::Transmit);
-    let mut found = Found::default();
     // a negative length is a number of transactions
-    found.seconds = known(values.number("test_length").ok().flatten());
+    let seconds = known(values.number("test_length").ok().flatten());
+    let mut found = Found { seconds, ..Found::default() };
     if kind == Protocol::Stream {
         let (local, remote) =
             (known(values.number("local_throughput")?), known(values.number("remote_throughput")?));
