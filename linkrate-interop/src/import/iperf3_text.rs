@@ -133,15 +133,16 @@ impl Test {
             }));
             self.streams.insert(shown(name));
         }
+        // each has a line of both sides, in both ways
+        if self.ends.len() > 4 * MAX_STREAMS || self.streams.len() > MAX_STREAMS {
+            let expected = format!("at most {MAX_STREAMS}");
+            return Err(ImportError::new(place(number), "more streams", expected));
+        }
         let [interval, "sec", _, _, rate, unit, ref rest @ .., last] = words[..] else {
             return Ok(());
         };
         if !matches!(last, "sender" | "receiver") {
             return Ok(());
-        }
-        if self.ends.len() > 4 * MAX_STREAMS || self.streams.len() > MAX_STREAMS {
-            let expected = format!("at most {MAX_STREAMS}");
-            return Err(ImportError::new(place(number), "more streams", expected));
         }
         let bits = unit.strip_suffix("/sec").and_then(bits_per_unit);
         let rate = rate.parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate >= 0.0);

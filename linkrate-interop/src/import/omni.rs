@@ -44,6 +44,9 @@ const KEYS: &[(&str, &str)] = &[
     ("REMOTE_CONG_CONTROL", "Remote Congestion Control Algorithm"),
 ];
 
+/// Most fields of a line of CSV.
+const MAX_FIELDS: usize = 1024;
+
 /// Most lines of the titles of columns.
 const MAX_TITLE_LINES: usize = 8;
 
@@ -191,14 +194,14 @@ fn is_keyed(line: &str) -> bool {
     })
 }
 
-/// The fields of a line of CSV; a field in quotes may have commas.
+/// The fields of a line of CSV; a field in quotes may have commas. Behind [`MAX_FIELDS`], the rest is one.
 pub(super) fn fields(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut begin, mut quoted) = (0, false);
     for (at, c) in line.char_indices() {
         match c {
             '"' => quoted = !quoted,
-            ',' if !quoted => {
+            ',' if !quoted && found.len() < MAX_FIELDS => {
                 found.push(&line[begin..at]);
                 begin = at + 1;
             }
