@@ -8,6 +8,7 @@ use linkrate_study::import::assemble;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(runs) = read("file", bytes) else { return };
-    let set = assemble(runs, 0).expect("few runs of few tests");
+    // documents of one test may contradict each other
+    let Ok(set) = assemble(runs, 0) else { return };
     set.study.check().expect("a plan that can be stored");
 });

@@ -1,28 +1,43 @@
-//! What iperf3, netperf and flent report on a run, as imported runs.
+//! What other programs report on a run, as imported runs.
 //!
-//! A file is recognised by its content, and may be compressed by gzip. Either all runs of a file are read, or none: what does not fit is an
-//! error with its place, its value, and what would be right. What a program does not report stays unknown.
+//! A file is recognised by its content, and may be compressed. Either all runs of a file are read, or none: what does not fit is an
+//! error with its place, its value, and what would be right. What a program does not report stays unknown. What programs are
+//! known to get wrong (a loss below 0, `nan`, a warning before a document) is not known either, and a remark of the run says so.
 //!
 //! Whatever a file has in it, reading it takes time that grows with its size, and less than eight times its size of memory.
 //!
 //! - `netperf`: the classic tables of netperf
-//! - `omni`: `-o` and `-k` of netperf's omni tests
-//! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`
+//! - `omni`: `-o`, `-O` and `-k` of netperf's omni tests
+//! - `iperf3`: documents of `iperf3 -J`, and the events of `--json-stream`; `iperf3_text` without either
+//! - `iperf2`: `-y C` of iperf 2
 //! - `flent`: data files
+//! - `sockperf`, `neper`: what they print
+//! - `k8s_netperf`: its CSV and JSON
+//!
+//! `documents` finds the JSON of a file.
 
 mod banner;
+mod documents;
 mod flent;
+mod iperf2;
 mod iperf3;
+mod iperf3_text;
+mod k8s_netperf;
+mod neper;
 mod netperf;
 mod omni;
+mod sockperf;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use linkrate_model::Imported;
 use linkrate_model::clean::short_line;
+use linkrate_model::imported::{Asked, Found};
 
+use self::documents::{Part, Parts};
 use crate::json::{Fields, JsonError, MAX_FIELDS};
 
 /// Most bytes of a file, before and after decompression.
@@ -35,7 +50,10 @@ pub const MAX_RUNS: usize = 10_000;
 const MAX_TEXT: usize = 200;
 
 /// What a file may be.
-const FORMATS: &str = "output of netperf with its banner, JSON of iperf3, or a data file of flent";
+const FORMATS: &str = "output of netperf with its banner, of iperf3, iperf -y C, flent, sockperf, neper or k8s-netperf";
+
+/// Most lines beside its output that are named for one run.
+const MAX_LINES_BESIDE: usize = 4;
 
 /// The first octets of a file that gzip compressed (RFC 1952, 2.3.1).
 const GZIP: &[u8] = &[0x1f, 0x8b];
@@ -100,6 +118,54 @@ fn shown(text: &str) -> String {
     short_line(text, 3 * SHOWN).into_owned()
 }
 
+/// A run of which nothing else is known.
+fn run_of(file: &str, program: &str, test: &str, asked: Asked, found: Found) -> Imported {
+    Imported {
+        file: file.to_owned(),
+        place: None,
+        program: program.to_owned(),
+        test: test.to_owned(),
+        cookie: None,
+        started_unix_ms: None,
+        asked,
+        found,
+        series: Vec::new(),
+        facts: BTreeMap::new(),
+        remarks: Vec::new(),
+    }
+}
+
+/// Lines that stand beside a program's output: warnings and errors, as they are in the file.
+#[derive(Debug, Default)]
+struct Beside {
+    named: Vec<String>,
+    more: usize,
+}
+
+impl Beside {
+    fn add(&mut self, line: &str) {
+        match self.named.len() < MAX_LINES_BESIDE {
+            true => self.named.push(shown(line.trim())),
+            false => self.more += 1,
+        }
+    }
+
+    /// A sentence on each, and on those that are not named.
+    fn remarks(self) -> Vec<String> {
+        let mut remarks: Vec<String> =
+            self.named.iter().map(|line| format!("Beside the output stands {line:?}.")).collect();
+        if self.more > 0 {
+            remarks.push(format!("Beside the output stand {} more lines.", self.more));
+        }
+        remarks
+    }
+}
+
+/// The error of a file that has more runs than are read.
+fn too_many() -> ImportError {
+    ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file"))
+}
+
 /// The runs of a file. `file` is its name without directories. A test that moved nothing has failed, and is no run; no
 /// more is one that took no time.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
@@ -122,27 +188,125 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     }
 }
 
+/// Whether a text is a program's, and how it is read.
+type Reader = (fn(&str) -> bool, fn(&str, &str) -> Result<Vec<Imported>, ImportError>);
+
+/// The programs that write text.
+const READERS: [Reader; 6] = [
+    (netperf::is_netperf, netperf::read),
+    (iperf3_text::is_iperf3, iperf3_text::read),
+    (sockperf::is_sockperf, sockperf::read),
+    (neper::is_neper, neper::read),
+    (k8s_netperf::is_csv, k8s_netperf::read_csv),
+    (iperf2::is_iperf2, iperf2::read),
+];
+
 fn all(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
-    let bytes = &*plain(bytes, MAX_BYTES)?;
-    let file = short_line(file, MAX_TEXT).into_owned();
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
-        // iperf3 may write several documents into one file
-        return match Fields::parse(bytes) {
-            Ok(document) if flent::is_flent(&document) => flent::read(&file, &document),
-            _ => iperf3::read(&file, bytes),
-        };
-    }
+    let bytes = plain(bytes, MAX_BYTES)?;
     if bytes.starts_with(BZIP2) {
         return Err(ImportError::of_file("a file of bzip2", "the file as bunzip2 unpacks it"));
+    }
+    let bytes = &*in_utf8(&bytes);
+    let file = short_line(file, MAX_TEXT).into_owned();
+    if documents::is_document(bytes.trim_ascii_start()) {
+        return read_json(&file, bytes);
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
         return Err(ImportError::of_file("bytes that are no text", FORMATS));
     };
-    if netperf::is_netperf(text) {
-        return netperf::read(&file, text);
+    if let Some((_, read)) = READERS.iter().find(|(is_it, _)| is_it(text)) {
+        return read(&file, text);
+    }
+    // a document behind warnings
+    if text.lines().any(|line| documents::is_document(line.trim_start().as_bytes())) {
+        return read_json(&file, bytes);
     }
     let found = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     Err(ImportError::of_file(format!("{:?}", shown(found)), FORMATS))
+}
+
+/// The runs of a file of JSON documents, which are all of one program.
+fn read_json(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
+    let (bytes, mended) = documents::mended(bytes);
+    let first = Parts::of(&bytes).find_map(|part| match part {
+        Ok(Part::Document(document)) => Fields::of(document).ok(),
+        _ => None,
+    });
+    let first = first.unwrap_or_default();
+    let runs = if flent::is_flent(&first) {
+        each_document(&bytes, |document| flent::read(file, &document))
+    } else if k8s_netperf::is_document(&first) {
+        each_document(&bytes, |document| {
+            k8s_netperf::read_document(file, &document).map(|run| vec![run])
+        })
+    } else {
+        iperf3::read(file, Parts::of(&bytes))
+    };
+    let mut runs = runs?;
+    for run in &mut runs {
+        run.remarks.extend_from_slice(&mended);
+    }
+    Ok(runs)
+}
+
+/// The runs of each document of a file.
+fn each_document<'a>(
+    bytes: &'a [u8],
+    read: impl Fn(Fields<'a>) -> Result<Vec<Imported>, ImportError>,
+) -> Result<Vec<Imported>, ImportError> {
+    let mut runs: Vec<Imported> = Vec::new();
+    let (mut number, mut beside) = (0, Beside::default());
+    for part in Parts::of(bytes) {
+        match part? {
+            Part::Line(line) => beside.add(&line),
+            Part::Document(document) => {
+                number += 1;
+                let place = format!("document {number}");
+                let fields = Fields::of(document).map_err(ImportError::at(&place))?;
+                let of_document = read(fields).map_err(|error| match (number, &error.place) {
+                    (1, _) => error,
+                    (_, None) => ImportError { place: Some(place.clone()), ..error },
+                    (_, Some(part)) => {
+                        ImportError { place: Some(format!("{place}, {part}")), ..error }
+                    }
+                })?;
+                runs.extend(of_document.into_iter().map(|run| {
+                    let place = match run.place {
+                        Some(part) if number == 1 => part,
+                        Some(part) => format!("{place}, {part}"),
+                        None => place.clone(),
+                    };
+                    Imported { place: Some(place), ..run }
+                }));
+            }
+        }
+        if runs.len() > MAX_RUNS {
+            return Err(too_many());
+        }
+    }
+    if let [only] = &mut runs[..] {
+        only.place = None;
+    }
+    if let Some(first) = runs.first_mut() {
+        first.remarks.extend(beside.remarks());
+    }
+    Ok(runs)
+}
+
+/// A text as UTF-8, without a mark of the byte order. Some systems redirect output as UTF-16.
+fn in_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let units = |of: fn([u8; 2]) -> u16| {
+        let units = bytes[2..].chunks_exact(2).map(move |unit| of([unit[0], unit[1]]));
+        char::decode_utf16(units)
+            .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .collect::<String>()
+    };
+    match bytes {
+        [0xef, 0xbb, 0xbf, rest @ ..] => Cow::Borrowed(rest),
+        [0xff, 0xfe, ..] => Cow::Owned(units(u16::from_le_bytes).into_bytes()),
+        [0xfe, 0xff, ..] => Cow::Owned(units(u16::from_be_bytes).into_bytes()),
+        _ => Cow::Borrowed(bytes),
+    }
 }
 
 /// The content of a file that gzip may have compressed: `most` bytes at most, before and after.
@@ -167,4 +331,20 @@ fn plain(bytes: &[u8], most: usize) -> Result<Cow<'_, [u8]>, ImportError> {
         return Err(ImportError::of_file(found, format!("at most {most}")));
     }
     Ok(Cow::Owned(content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_of_no_program_is_refused() {
+        let error = |bytes: &[u8]| read("f", bytes).unwrap_err().to_string();
+        assert!(error(b"\nhello\n").starts_with("\"hello\", expected output of netperf"));
+        assert!(error(b"").starts_with("\"\", expected"));
+        assert!(error(b"\xff\xfe").starts_with("\"\", expected"));
+        assert!(error(b"[  5] local").starts_with("\"[  5] local\""));
+        let packed = "a file of bzip2, expected the file as bunzip2 unpacks it";
+        assert_eq!(error(b"BZh91AY&SY\0"), packed);
+    }
 }

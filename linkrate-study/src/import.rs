@@ -30,9 +30,8 @@ pub const NAME: &str = "import";
 pub enum ImportError {
     #[error("no runs to import")]
     NoRuns,
-    /// Two outputs of one test, as copies of a document and those of both ends are. As runs of their own they would have no
-    /// scatter.
-    #[error("{first} and {second} are of one test ({cookie}), expected each test once")]
+    /// Two outputs of one test that contradict each other.
+    #[error("{first} and {second} are of one test ({cookie}) and differ, expected each test once")]
     Twice {
         first: String,
         second: String,
@@ -130,17 +129,77 @@ fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
     SETTINGS.iter().filter_map(|(name, level)| Some((*name, level(run)?))).collect()
 }
 
+/// Each test once. Outputs of one test have one name: copies of a document, and the documents of both ends. As runs of their
+/// own they would have no scatter.
+fn each_once(imported: Vec<Imported>) -> Result<Vec<Imported>, ImportError> {
+    let mut tests: Vec<Vec<Imported>> = Vec::new();
+    let mut by_cookie: BTreeMap<String, usize> = BTreeMap::new();
+    for run in imported {
+        let next = tests.len();
+        let known = run.cookie.clone().map_or(next, |name| *by_cookie.entry(name).or_insert(next));
+        match tests.get_mut(known) {
+            Some(outputs) => outputs.push(run),
+            None => tests.push(vec![run]),
+        }
+    }
+    tests.into_iter().filter_map(one_of).collect()
+}
+
+/// The run of all outputs of a test: the first, with what the other end knows of it. `None` without outputs.
+fn one_of(outputs: Vec<Imported>) -> Option<Result<Imported, ImportError>> {
+    let mut outputs = outputs.into_iter();
+    let mut run = outputs.next()?;
+    let reported = run.found.clone();
+    let mut other_end: Option<Imported> = None;
+    for output in outputs {
+        let is_copy = |of: &Imported| (&of.asked, &of.found) == (&output.asked, &output.found);
+        if (&run.asked, &reported) == (&output.asked, &output.found)
+            || other_end.as_ref().is_some_and(is_copy)
+        {
+            run.remarks
+                .push(format!("{} is a copy of this test, which counts once.", output.source()));
+        } else if other_end.is_none() && is_other_end(&run, &output) {
+            let rate = output.found.bits_per_second();
+            let rate =
+                rate.map_or("no rate".to_owned(), |rate| linkrate_model::BitRate(rate).to_string());
+            run.remarks.push(format!(
+                "{} is this test as its other end reported it ({rate}): one run, with what the first file does not tell.",
+                output.source()
+            ));
+            let (found, other) = (&mut run.found, &output.found);
+            found.transmit_bits_per_second =
+                found.transmit_bits_per_second.or(other.receive_bits_per_second);
+            found.receive_bits_per_second =
+                found.receive_bits_per_second.or(other.transmit_bits_per_second);
+            found.sent_datagrams = found.sent_datagrams.or(other.sent_datagrams);
+            found.lost_datagrams = found.lost_datagrams.or(other.lost_datagrams);
+            found.retransmits = found.retransmits.or(other.retransmits);
+            other_end = Some(output);
+        } else {
+            return Some(Err(ImportError::Twice {
+                first: run.source(),
+                second: output.source(),
+                cookie: run.cookie.unwrap_or_default(),
+            }));
+        }
+    }
+    Some(Ok(run))
+}
+
+/// Whether a run is another as its other end saw it.
+fn is_other_end(run: &Imported, other: &Imported) -> bool {
+    use linkrate_model::Direction::{Bidirectional, Receive, Transmit};
+    run.asked.kind == other.asked.kind
+        && matches!(
+            (run.asked.direction, other.asked.direction),
+            (Transmit, Receive) | (Receive, Transmit) | (Bidirectional, Bidirectional)
+        )
+}
+
 /// Makes a result set of imported runs. `now_unix_ms` is the time of the import in milliseconds since
 /// 1970-01-01 UTC.
 pub fn assemble(imported: Vec<Imported>, now_unix_ms: u64) -> Result<ImportedSet, ImportError> {
-    let mut by_cookie: BTreeMap<&str, &Imported> = BTreeMap::new();
-    for run in &imported {
-        let Some(cookie) = run.cookie.as_deref() else { continue };
-        if let Some(first) = by_cookie.insert(cookie, run) {
-            let (first, second) = (first.source(), run.source());
-            return Err(ImportError::Twice { first, second, cookie: cookie.to_owned() });
-        }
-    }
+    let imported = each_once(imported)?;
     let facts = facts(&imported);
     let mut groups: Vec<Group> = Vec::new();
     let mut known: BTreeMap<_, usize> = BTreeMap::new();

@@ -139,8 +139,12 @@ fn fuzzer(name: &str, seed: u32, options: &[&str]) -> io::Result<Command> {
 /// Directories with inputs to begin with.
 fn seeds(name: &str) -> Vec<PathBuf> {
     let mut directories = vec![directory().join("seeds").join(name)];
-    // the best study files and models there are
+    // the best study files, models and outputs of other programs there are
     match name {
+        "import" => {
+            let tests = root().join("linkrate-interop").join("tests");
+            directories.extend([tests.join("recorded"), tests.join("imports")]);
+        }
         "study_file" => directories.push(root().join("studies")),
         "model" => directories.push(root().join("linkrate-model").join("models")),
         _ => {}

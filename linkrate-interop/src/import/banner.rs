@@ -3,8 +3,22 @@
 use linkrate_model::imported::Asked;
 use linkrate_model::{Direction, Family, Protocol};
 
-/// What every banner has between the name of the test and the addresses.
-pub(super) const BANNER: &str = " TEST from ";
+/// What a banner has between the name of the test and the addresses.
+const FROM: &str = " TEST from ";
+
+/// The same of netperf 2.2 and of ESXi, which do not name the local address.
+const TO: &str = " TEST to ";
+
+/// Whether a line is the banner of a test.
+pub(super) fn is_banner(line: &str) -> bool {
+    let is_known = |line: &str| TESTS.iter().any(|(name, ..)| *name == title(line));
+    line.contains(FROM) || line.contains(TO) && is_known(line)
+}
+
+/// Whether a text has a banner.
+pub(super) fn has_banner(text: &str) -> bool {
+    text.contains(FROM) || text.contains(TO) && text.lines().any(is_banner)
+}
 
 /// A test with a name: what the banner calls it, its name, its kind and direction.
 pub(super) const TESTS: &[(&str, &str, Protocol, Direction)] = &[
@@ -29,16 +43,17 @@ pub(super) fn place(line: usize) -> String {
     format!("line {line}")
 }
 
-/// The words of a banner before [`BANNER`], without a word that says how the test is carried out.
+/// The words of a banner before its addresses, without a word that says how the test is carried out.
 pub(super) fn title(banner: &str) -> &str {
-    let title = banner.split(BANNER).next().unwrap_or_default().trim();
+    let title = banner.split(FROM).next().and_then(|title| title.split(TO).next());
+    let title = title.unwrap_or_default().trim();
     title.strip_prefix("MIGRATED ").unwrap_or(title)
 }
 
 /// What a banner says behind the addresses: `first burst 0`.
 pub(super) fn asked_by(banner: &str, mut asked: Asked) -> Asked {
     asked.connections = Some(1);
-    asked.family = match banner.split_once(" port 0 AF_INET") {
+    asked.family = match banner.split_once(" AF_INET") {
         Some((_, rest)) if rest.starts_with('6') => Some(Family::Ipv6),
         Some(_) => Some(Family::Ipv4),
         None => None,

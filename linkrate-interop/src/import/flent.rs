@@ -560,6 +560,16 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_not_a_number_is_not_known() {
+        let whole = document(NDOWN).to_string();
+        let text = whole.replace(":null", ":NaN");
+        assert_ne!(text, whole);
+        let runs = read_file("f", text.as_bytes()).unwrap();
+        assert_eq!(runs[0].found, read_file("f", NDOWN).unwrap()[0].found);
+        assert!(runs[0].remarks.last().unwrap().contains("\"nan\""), "{:?}", runs[0].remarks);
+    }
+
+    #[test]
     fn a_stream_without_data_is_not_zero() {
         let mut failed = document(RRUL);
         failed["metadata"]["SERIES_META"]["TCP upload BE"]

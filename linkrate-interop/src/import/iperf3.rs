@@ -11,8 +11,9 @@ use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_model::{Direction, Family, Imported, Protocol};
 use serde_json::value::RawValue;
 
-use super::{ImportError, MAX_RUNS, MAX_TEXT};
-use crate::json::{Fields, JsonError};
+use super::documents::{Part, Parts};
+use super::{Beside, ImportError, MAX_RUNS, MAX_TEXT, run_of, too_many};
+use crate::json::{Fields, JsonError, number};
 
 /// Most streams of one test: iperf3 allows 128.
 const MAX_STREAMS: u64 = 1024;
@@ -28,14 +29,23 @@ const OWN_CPU: &str = "iperf3 reports the CPU time of its own processes, and not
                        interrupts; it does not count as the CPU use of the system under test.";
 
 /// The runs of a file.
-pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
-    let documents = documents(bytes)?;
-    let several = documents.len() > 1;
-    let runs = documents.iter().zip(1..).map(|(document, number)| {
+pub(super) fn read(file: &str, parts: Parts<'_>) -> Result<Vec<Imported>, ImportError> {
+    let tests = tests(parts)?;
+    let several = tests.len() > 1;
+    let runs = tests.into_iter().zip(1..).map(|(test, number)| {
         let place = several.then(|| format!("document {number}"));
-        run(file, place, document)
+        let mut run = run(file, place, &test.document)?;
+        run.remarks.extend(test.beside.remarks());
+        Ok(run)
     });
     runs.collect()
+}
+
+/// What a file has of one test.
+struct Test<'a> {
+    document: Document<'a>,
+    /// Lines behind it; of the first test, those before it too.
+    beside: Beside,
 }
 
 /// What one test reported.
@@ -46,31 +56,45 @@ enum Document<'a> {
     Events { fields: Fields<'a>, intervals: Vec<&'a RawValue> },
 }
 
-/// The documents of a file.
-fn documents(bytes: &[u8]) -> Result<Vec<Document<'_>>, ImportError> {
-    let mut found = Vec::new();
+/// The name of the test of a document.
+fn cookie(fields: &Fields) -> Option<String> {
+    fields.object("start").ok()??.text("cookie", MAX_TEXT).ok()?
+}
+
+/// The tests of a file.
+fn tests(parts: Parts<'_>) -> Result<Vec<Test<'_>>, ImportError> {
+    let mut found: Vec<Test<'_>> = Vec::new();
+    let mut before = Beside::default();
     let mut events = false;
-    for (value, number) in serde_json::Deserializer::from_slice(bytes).into_iter().zip(1..) {
+    let mut number = 0;
+    for part in parts {
+        let value = match (part?, found.last_mut()) {
+            (Part::Document(value), _) => value,
+            (Part::Line(line), Some(last)) => {
+                last.beside.add(&line);
+                continue;
+            }
+            (Part::Line(line), None) => {
+                before.add(&line);
+                continue;
+            }
+        };
+        number += 1;
         let place = format!("document {number}");
-        let value: &RawValue = value.map_err(|error: serde_json::Error| {
-            ImportError::of_file(error.to_string(), "the JSON of iperf3 -J")
-        })?;
         let object = Fields::of(value).map_err(ImportError::at(&place))?;
+        let mut begin =
+            |document| found.push(Test { document, beside: std::mem::take(&mut before) });
         match (object.text("event", MAX_TEXT).ok().flatten(), object.get("data")) {
             (Some(event), Some(data)) => {
                 events = true;
                 if event == "start" {
-                    found.push(Document::Events {
-                        fields: Fields::default(),
-                        intervals: Vec::new(),
-                    });
+                    begin(Document::Events { fields: Fields::default(), intervals: Vec::new() });
                 }
-                let Some(Document::Events { fields, intervals }) = found.last_mut() else {
-                    return Err(ImportError::new(
-                        place,
-                        format!("event {event:?}"),
-                        "event \"start\" first",
-                    ));
+                let Some(Document::Events { fields, intervals }) =
+                    found.last_mut().map(|test| &mut test.document)
+                else {
+                    let found = format!("event {event:?}");
+                    return Err(ImportError::new(place, found, "event \"start\" first"));
                 };
                 match event.as_str() {
                     "interval" => intervals.push(data),
@@ -79,22 +103,46 @@ fn documents(bytes: &[u8]) -> Result<Vec<Document<'_>>, ImportError> {
                 }
             }
             _ if events => {
-                return Err(ImportError::new(
-                    place,
-                    "no event",
-                    "an event of iperf3 --json-stream",
-                ));
+                // --json-stream-full-output writes the document of its events too
+                let name = cookie(&object);
+                let is_same = |test: &&mut Test<'_>| match &test.document {
+                    Document::Events { fields, .. } => name.is_some() && cookie(fields) == name,
+                    Document::Whole(_) => false,
+                };
+                let Some(last) = found.last_mut().filter(is_same) else {
+                    let expected = "an event of iperf3 --json-stream";
+                    return Err(ImportError::new(place, "no event", expected));
+                };
+                last.document = Document::Whole(value);
             }
-            _ => found.push(Document::Whole(value)),
+            _ => begin(Document::Whole(value)),
         }
         if found.len() > MAX_RUNS {
-            return Err(ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file")));
+            return Err(too_many());
         }
     }
     if found.is_empty() {
         return Err(ImportError::of_file("no document", "the JSON of iperf3 -J"));
     }
     Ok(found)
+}
+
+/// Sentences on what a document has and cannot be. It is not known then: iperf3 is known to get some figures wrong.
+#[derive(Default)]
+struct Doubts(Vec<String>);
+
+impl Doubts {
+    /// The value, if it can be.
+    fn known<T>(&mut self, place: &str, read: Result<Option<T>, JsonError>) -> Option<T> {
+        read.unwrap_or_else(|error| {
+            self.add(place, &error);
+            None
+        })
+    }
+
+    fn add(&mut self, place: &str, what: &dyn std::fmt::Display) {
+        self.0.push(format!("{place}: {what}; it is not known."));
+    }
 }
 
 fn run<'a>(
@@ -112,6 +160,7 @@ fn run<'a>(
         Document::Whole(value) => (Fields::of(value).map_err(&at)?, None),
         Document::Events { fields, intervals } => (fields.clone(), Some(intervals)),
     };
+    let mut doubts = Doubts::default();
     if let Some(error) = document.text("error", 10 * MAX_TEXT).map_err(&at)? {
         return Err(ImportError {
             place: place.clone(),
@@ -148,8 +197,8 @@ fn run<'a>(
     };
     let is_server = start.object("accepted_connection").map_err(&in_start)?.is_some();
     let is_udp = kind == Protocol::UdpStream;
-    let forward = sums(&end, false, is_udp, &part("end"))?;
-    let backward = sums(&end, true, is_udp, &part("end"))?;
+    let forward = sums(&end, false, is_udp, &part("end"), &mut doubts)?;
+    let backward = sums(&end, true, is_udp, &part("end"), &mut doubts)?;
     let bidirectional = backward.is_some() || test.switch("bidir");
     // the client sends unless the test is reversed; "forward" is the client's way in a test of both
     let client_sends = bidirectional || !test.switch("reverse");
@@ -175,8 +224,11 @@ fn run<'a>(
         all.collect::<Option<Vec<u64>>>().map(|all| all.into_iter().fold(0, u64::saturating_add))
     };
     // a server that the client told nothing of its end writes 0
-    let known = |rate: f64| Some(rate).filter(|rate| !is_server || *rate > 0.0);
-    let duration = test.number("duration").map_err(&in_test)?.filter(|seconds| *seconds > 0.0);
+    let known = |rate: Option<f64>| rate.filter(|rate| !is_server || *rate > 0.0);
+    let (of_start, of_test) = (part("start"), part("start.test_start"));
+    let duration = doubts.known(&of_test, test.number("duration"));
+    let duration = duration.filter(|seconds| *seconds > 0.0);
+    let mut count = |key| doubts.known(&of_start, start.whole(key, 0, MAX_COUNT));
     let found = Found {
         seconds: duration.or(forward.seconds),
         transmit_bits_per_second: transmit.and_then(|sums| known(sums.bits_per_second)),
@@ -184,24 +236,23 @@ fn run<'a>(
         sent_datagrams: both(|sums| sums.packets).filter(|_| is_udp),
         lost_datagrams: both(|sums| sums.lost).filter(|_| is_udp),
         retransmits: both(|sums| sums.retransmits).filter(|_| !is_udp),
-        granted_send_buffer_bytes: start.whole("sndbuf_actual", 0, MAX_COUNT).map_err(&in_start)?,
-        granted_receive_buffer_bytes: start
-            .whole("rcvbuf_actual", 0, MAX_COUNT)
-            .map_err(&in_start)?,
+        granted_send_buffer_bytes: count("sndbuf_actual"),
+        granted_receive_buffer_bytes: count("rcvbuf_actual"),
         ..Found::default()
     };
-    let connections = test.whole("num_streams", 1, MAX_STREAMS).map_err(&in_test)?;
+    let socket = count("sock_bufsize");
+    let connections = doubts.known(&of_test, test.whole("num_streams", 1, MAX_STREAMS));
     let asked = Asked {
         family: family(&start).map_err(&in_start)?,
         connections: connections.and_then(|count| u32::try_from(count).ok()),
-        message: test.whole("blksize", 1, MAX_BLOCK).map_err(&in_test)?,
-        socket: start.whole("sock_bufsize", 0, MAX_COUNT).map_err(&in_start)?,
+        message: doubts.known(&of_test, test.whole("blksize", 1, MAX_BLOCK)),
+        socket,
         congestion: end
             .text("sender_tcp_congestion", MAX_TEXT)
             .map_err(&in_end)?
             .filter(|_| !is_udp),
-        rate: test.whole("target_bitrate", 0, MAX_COUNT).map_err(&in_test)?,
-        warm_up_seconds: test.number("omit").map_err(&in_test)?,
+        rate: doubts.known(&of_test, test.whole("target_bitrate", 0, MAX_COUNT)),
+        warm_up_seconds: doubts.known(&of_test, test.number("omit")),
         ..Asked::of(kind, direction)
     };
     let version = start.text("version", MAX_TEXT).map_err(&in_start)?;
@@ -224,24 +275,25 @@ fn run<'a>(
         }
     };
     let has_cpu = end.object("cpu_utilization_percent").map_err(&in_end)?.is_some();
+    // `iperf 3.12`: the factor of cells is the word before the number
+    let program =
+        version.map_or("iperf3".to_owned(), |version| version.replacen("iperf ", "iperf3 ", 1));
+    let test = match bidirectional {
+        true => format!("{protocol} both ways"),
+        false => protocol,
+    };
+    let mut remarks = doubts.0;
+    if has_cpu {
+        remarks.insert(0, OWN_CPU.to_owned());
+    }
     Ok(Imported {
-        file: file.to_owned(),
-        program: version.map_or("iperf3".to_owned(), |version| {
-            // `iperf 3.12`: the factor of cells is the word before the number
-            version.replacen("iperf ", "iperf3 ", 1)
-        }),
-        test: match bidirectional {
-            true => format!("{protocol} both ways"),
-            false => protocol,
-        },
         cookie: start.text("cookie", MAX_TEXT).map_err(&in_start)?,
         started_unix_ms: began.map_err(&in_start)?.flatten().map(|seconds| seconds * 1000),
-        asked,
-        found,
         series,
         facts,
-        remarks: if has_cpu { vec![OWN_CPU.to_owned()] } else { Vec::new() },
+        remarks,
         place,
+        ..run_of(file, &program, &test, asked, found)
     })
 }
 
@@ -260,7 +312,7 @@ fn family(start: &Fields) -> Result<Option<Family>, JsonError> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Sums {
     /// Payload that was received.
-    bits_per_second: f64,
+    bits_per_second: Option<f64>,
     seconds: Option<f64>,
     packets: Option<u64>,
     lost: Option<u64>,
@@ -273,6 +325,7 @@ fn sums(
     backward: bool,
     is_udp: bool,
     place: &str,
+    doubts: &mut Doubts,
 ) -> Result<Option<Sums>, ImportError> {
     let keys: [&'static str; 3] = match backward {
         false => ["sum_received", "sum_sent", "sum"],
@@ -281,49 +334,53 @@ fn sums(
     let [received, sent, sum] = keys;
     let fields = |key| end.object(key).map_err(ImportError::at(place));
     let (of_receiver, of_sender, of_both) = (fields(received)?, fields(sent)?, fields(sum)?);
-    let at = |key: &str| ImportError::at(&format!("{place}.{key}"));
-    let count = |fields: &Option<Fields>, key: &str, name: &'static str| match fields {
-        Some(fields) => fields.whole(name, 0, MAX_COUNT).map_err(at(key)),
-        None => Ok(None),
-    };
-    let packets = count(&of_both, sum, "packets")?;
-    let lost = count(&of_both, sum, "lost_packets")?;
+    let part = |key: &str| format!("{place}.{key}");
+    let counts = of_both.clone().unwrap_or_default();
+    let packets = doubts.known(&part(sum), counts.whole("packets", 0, MAX_COUNT));
+    let mut lost = doubts.known(&part(sum), counts.whole("lost_packets", 0, MAX_COUNT));
+    if let (Some(many), Some(all)) = (lost, packets)
+        && many > all
+    {
+        doubts.add(&part(sum), &format!("field \"lost_packets\" is {many} of {all} packets"));
+        lost = None;
+    }
     let (fields, key) = match (&of_receiver, &of_both) {
         (Some(fields), _) => (fields, received),
         // versions before 3.7 report on UDP what was sent, and how many datagrams of one size were lost
         (None, Some(fields)) if is_udp => (fields, sum),
         _ => return Ok(None),
     };
-    let rate = fields.number("bits_per_second").map_err(at(key))?;
-    let rate = rate.filter(|rate| *rate >= 0.0).ok_or_else(|| {
-        ImportError::new(
-            format!("{place}.{key}"),
-            "no rate in field \"bits_per_second\"",
-            "a number from 0",
-        )
-    })?;
+    if fields.get("bits_per_second").is_none() {
+        let expected = "a number from 0";
+        return Err(ImportError::new(part(key), "no field \"bits_per_second\"", expected));
+    }
+    let mut rate = doubts.known(&part(key), fields.number("bits_per_second"));
+    if let Some(below) = rate.filter(|rate| *rate < 0.0) {
+        doubts.add(&part(key), &format!("field \"bits_per_second\" is {below}"));
+        rate = None;
+    }
     let arrived = match (of_receiver.is_some(), packets, lost) {
+        (true, ..) => Some(1.0),
         (false, Some(packets), Some(lost)) if packets > 0 => {
-            packets.saturating_sub(lost) as f64 / packets as f64
+            Some(packets.saturating_sub(lost) as f64 / packets as f64)
         }
-        _ => 1.0,
+        // without a count of losses, what was sent is what is known
+        (false, ..) if counts.get("lost_packets").is_none() => Some(1.0),
+        (false, ..) => None,
     };
+    let seconds = doubts.known(&part(key), fields.number("seconds"));
     Ok(Some(Sums {
-        bits_per_second: rate * arrived,
-        seconds: fields.number("seconds").map_err(at(key))?.filter(|seconds| *seconds > 0.0),
+        bits_per_second: rate.zip(arrived).map(|(rate, arrived)| rate * arrived),
+        seconds: seconds.filter(|seconds| *seconds > 0.0),
         packets,
         lost,
-        retransmits: retransmits(&of_sender, at(sent))?,
+        retransmits: of_sender.and_then(|fields| retransmits(&fields, &part(sent), doubts)),
     }))
 }
 
 /// Segments that were sent again. iperf3 has −1 for each stream where it does not know, and prints the sum also as a number
 /// without a sign, of 32 or 64 bits.
-fn retransmits(
-    of_sender: &Option<Fields>,
-    at: impl Fn(JsonError) -> ImportError,
-) -> Result<Option<u64>, ImportError> {
-    let Some(fields) = of_sender else { return Ok(None) };
+fn retransmits(fields: &Fields, place: &str, doubts: &mut Doubts) -> Option<u64> {
     let is_unknown = |count: f64| {
         let below = |bits: i32| {
             let end = 2_f64.powi(bits);
@@ -331,9 +388,16 @@ fn retransmits(
         };
         count < 0.0 || below(32) || below(64)
     };
-    match fields.number("retransmits").map_err(&at)? {
-        Some(count) if is_unknown(count) => Ok(None),
-        _ => fields.whole("retransmits", 0, MAX_COUNT).map_err(at),
+    match fields.get("retransmits").map(|count| (count.get(), number(count))) {
+        Some((text, Some(count))) if is_unknown(count) => {
+            let text = super::shown(text);
+            doubts.add(
+                place,
+                &format!("field \"retransmits\" is {text}, a sum of -1 for each stream"),
+            );
+            None
+        }
+        _ => doubts.known(place, fields.whole("retransmits", 0, MAX_COUNT)),
     }
 }
 
@@ -344,8 +408,8 @@ fn series<'a>(
 ) -> Result<Vec<Series>, ImportError> {
     let mut all: Vec<Series> = Vec::new();
     let mut by_socket = BTreeMap::new();
-    for (interval, number) in intervals.zip(1..) {
-        let at = ImportError::at(&format!("{place}[{number}]"));
+    for (interval, index) in intervals.zip(1..) {
+        let at = ImportError::at(&format!("{place}[{index}]"));
         let interval = Fields::of(interval).map_err(&at)?;
         for stream in interval.items("streams").map_err(&at)? {
             let stream = Fields::of(stream).map_err(&at)?;
@@ -353,8 +417,8 @@ fn series<'a>(
                 continue;
             }
             let socket = stream.whole("socket", 0, MAX_COUNT).map_err(&at)?;
-            let end = stream.number("end").map_err(&at)?;
-            let rate = stream.number("bits_per_second").map_err(&at)?;
+            let end = stream.get("end").and_then(number);
+            let rate = stream.get("bits_per_second").and_then(number);
             let (Some(socket), Some(end)) = (socket, end) else { continue };
             let index = match by_socket.get(&socket) {
                 Some(index) => *index,
@@ -390,6 +454,10 @@ mod tests {
         };
     }
 
+    fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
+        super::read(file, Parts::of(bytes))
+    }
+
     fn one(bytes: &[u8]) -> Imported {
         let mut runs = read("f", bytes).unwrap();
         assert_eq!(runs.len(), 1);
@@ -414,8 +482,67 @@ mod tests {
         assert!(text.contains("\"retransmits\":\t23"), "{text}");
         for count in ["-1", "4294967295", "4294967294", "18446744073709551615"] {
             let text = text.replace("\"retransmits\":\t23", &format!("\"retransmits\":\t{count}"));
-            assert_eq!(one(text.as_bytes()).found.retransmits, None, "{count}");
+            let run = one(text.as_bytes());
+            assert_eq!(run.found.retransmits, None, "{count}");
+            let remark = run.remarks.last().unwrap();
+            assert!(remark.starts_with("end.sum_sent: field \"retransmits\" is"), "{remark}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_known_and_said() {
+        let mut document: Value = serde_json::from_slice(recorded!("udp")).unwrap();
+        let changed = |place: &str, value: Value, said: &str| {
+            let mut document = document.clone();
+            *document.pointer_mut(place).unwrap() = value;
+            let run = one(document.to_string().as_bytes());
+            assert!(run.remarks.iter().any(|remark| remark.contains(said)), "{:?}", run.remarks);
+            (run.found, run.asked)
+        };
+        for (lost, said) in [
+            ((-3).into(), "end.sum: field \"lost_packets\" is -3, expected"),
+            (383.into(), "end.sum: field \"lost_packets\" is 383 of 382 packets; it is not known."),
+            (Value::Null, "is null, expected"),
+        ] {
+            let (found, _) = changed("/end/sum/lost_packets", lost, said);
+            assert_eq!((found.sent_datagrams, found.lost_datagrams), (Some(382), None));
+            assert!(found.bits_per_second().is_some());
+        }
+        let (_, asked) = changed("/start/test_start/blksize", Value::Null, "\"blksize\" is null");
+        assert_eq!(asked.message, None);
+        let (found, _) = changed(
+            "/end/sum_received/bits_per_second",
+            (-1).into(),
+            "\"bits_per_second\" is -1; it is not known",
+        );
+        assert_eq!(found.bits_per_second(), None);
+        // before 3.7 what arrived comes from what was lost
+        let end = document["end"].as_object_mut().unwrap();
+        end.remove("sum_received");
+        end["sum"]["lost_packets"] = (-1).into();
+        let run = one(document.to_string().as_bytes());
+        assert_eq!(run.found.bits_per_second(), None);
+    }
+
+    #[test]
+    fn lines_around_documents_are_said_and_numbers_that_are_none_are_not_known() {
+        let text = String::from_utf8_lossy(recorded!("udp")).into_owned();
+        let whole = |text: String| super::super::read("f", text.as_bytes()).unwrap();
+        let run =
+            whole(format!("warning: a \"large\" block\n{text}\niperf3: error - broken pipe\n"));
+        let expected = [
+            "Beside the output stands \"warning: a \\\"large\\\" block\".",
+            "Beside the output stands \"iperf3: error - broken pipe\".",
+        ];
+        assert_eq!(run[0].remarks[1..], expected);
+        let run = whole(text.replacen("\"lost_percent\":\t0", "\"lost_percent\":\t-nan", 9));
+        assert!(run[0].remarks.last().unwrap().contains("\"nan\""), "{:?}", run[0].remarks);
+        // a list of documents, as some write that keep them
+        let runs = whole(format!("\u{feff}[{text},{text}]"));
+        assert_eq!((runs.len(), runs[1].place.as_deref()), (2, Some("document 2")));
+        let utf16: Vec<u8> =
+            format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(super::super::read("f", &utf16).unwrap(), whole(text));
     }
 
     #[test]
@@ -471,6 +598,11 @@ mod tests {
         }
         events += &serde_json::json!({"event": "end", "data": whole["end"]}).to_string();
         assert_eq!(one(events.as_bytes()), one(recorded!("tcp")));
+        // --json-stream-full-output has the document behind its events
+        let both = [events.as_bytes(), recorded!("tcp")].concat();
+        assert_eq!(one(&both), one(recorded!("tcp")));
+        let other = [events.as_bytes(), recorded!("udp")].concat();
+        assert!(read("f", &other).unwrap_err().to_string().contains("no event"));
         let two = [&recorded!("tcp")[..], &recorded!("udp")[..]].concat();
         let runs = read("f", &two).unwrap();
         assert_eq!(runs[1].place.as_deref(), Some("document 2"));

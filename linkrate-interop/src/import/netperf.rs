@@ -1,42 +1,61 @@
 //! The classic output of netperf: a banner, the head of a table, a blank line, and one or two rows.
 //!
-//! Facts: the output of netperf 2.7. Local is where netperf ran, which is the system under test.
+//! Facts: the output of netperf 2.7, and the banner of 2.2. Local is where netperf ran, which is the system under test.
 
 use linkrate_model::imported::{Asked, Found};
 use linkrate_model::{Direction, Imported, Protocol, SendPath};
 
-use super::banner::{BANNER, Lines, TESTS, asked_by, bits_per_unit, place, title};
-use super::{ImportError, MAX_RUNS, omni};
+use super::banner::{Lines, TESTS, asked_by, bits_per_unit, has_banner, is_banner, place, title};
+use super::{Beside, ImportError, MAX_RUNS, omni, run_of, too_many};
 
 /// Most lines of a test: omni tests can print some 200 values, one a line.
 const MAX_LINES: usize = 4096;
 
+/// How the lines of `-v 2` begin that stand behind the figures: alignments, and a histogram.
+const VERBOSE: [&str; 2] = ["Alignment ", "Histogram of "];
+
+const NO_VERBOSE: &str = "What -v 2 prints behind the figures, as a histogram, is not imported.";
+
 /// Whether a text has a banner of netperf.
 pub(super) fn is_netperf(text: &str) -> bool {
-    text.contains(BANNER)
+    has_banner(text)
+}
+
+/// Whether a line is a complaint: the name of a function or of the program, and a colon.
+fn is_complaint(line: &str) -> bool {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let begins = line.starts_with(|c: char| c.is_ascii_lowercase());
+    begins && line.split_once(':').is_some_and(|(name, _)| name.chars().all(is_name))
 }
 
 /// The runs of a file.
 pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError> {
     let mut lines = (1..).zip(text.lines()).peekable();
-    while let Some((number, line)) = lines.next_if(|(_, line)| !line.contains(BANNER)) {
+    let mut beside = Beside::default();
+    while let Some((_, line)) = lines.next_if(|(_, line)| !is_banner(line)) {
         if !line.trim().is_empty() {
-            return Err(ImportError::new(
-                place(number),
-                super::shown(line),
-                "the banner of a test",
-            ));
+            beside.add(line);
         }
     }
     let mut runs = Vec::new();
     while let Some((number, banner)) = lines.next() {
         if runs.len() == MAX_RUNS {
-            return Err(ImportError::of_file("more runs", format!("at most {MAX_RUNS} in a file")));
+            return Err(too_many());
         }
         let mut body = Vec::new();
-        while let Some((at, line)) = lines.next_if(|(_, line)| !line.contains(BANNER)) {
+        let (mut complaint, mut verbose) = (None, false);
+        while let Some((at, line)) = lines.next_if(|(_, line)| !is_banner(line)) {
             // intermediate results and complaints about confidence stand anywhere
             if line.starts_with("Interim result:") || line.starts_with("!!!") {
+                continue;
+            }
+            if is_complaint(line) {
+                complaint = Some(line);
+                beside.add(line);
+                continue;
+            }
+            verbose = verbose || VERBOSE.iter().any(|begin| line.starts_with(begin));
+            if verbose {
                 continue;
             }
             if body.len() == MAX_LINES {
@@ -45,11 +64,19 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError>
             }
             body.push((at, line));
         }
+        if let Some(last) =
+            complaint.filter(|_| body.iter().all(|(_, line)| line.trim().is_empty()))
+        {
+            let found = format!("the test failed: {}", super::shown(last));
+            return Err(ImportError::new(place(number), found, "the figures of a test that ended"));
+        }
         let mut run = match omni::of(file, (number, banner), &body)? {
             Some(run) => run,
             None => classic(file, number, banner, &body)?,
         };
         run.place = Some(place(number));
+        run.remarks.extend(verbose.then(|| NO_VERBOSE.to_owned()));
+        run.remarks.extend(std::mem::take(&mut beside).remarks());
         runs.push(run);
     }
     if let [only] = &mut runs[..] {
@@ -68,7 +95,8 @@ fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Impo
     };
     let blank = body.iter().position(|(_, line)| line.trim().is_empty());
     let Some((head, rows)) = blank.map(|blank| body.split_at(blank)) else {
-        let expected = "the head of its table, a blank line and its figures";
+        let expected =
+            "the head of its table, a blank line and its figures, or the output of -o or -k";
         return Err(ImportError::new(place(number), "a banner without a table", expected));
     };
     let words = || head.iter().flat_map(|(_, line)| line.split_whitespace());
@@ -95,6 +123,7 @@ fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Impo
     // what was not measured is -1
     let known = |value: f64| Some(value).filter(|value| *value >= 0.0);
     let bytes = |value: f64| known(value).map(|value| value as u64);
+    let mut remarks = Vec::new();
     match kind {
         Protocol::UdpStream => {
             let sent = columns(0, [6, 8])?;
@@ -105,6 +134,12 @@ fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Impo
             found.transmit_bits_per_second = known(received[3] * unit()?);
             found.sent_datagrams = bytes(sent[3]);
             found.lost_datagrams = bytes(sent[3] - received[2]);
+            if found.lost_datagrams.is_none() {
+                remarks.push(format!(
+                    "Of {} datagrams {} were received; the loss is not known.",
+                    sent[3], received[2]
+                ));
+            }
             if with_cpu {
                 (found.cpu_percent, found.service_demand_us) = (known(sent[6]), known(sent[7]));
                 found.client_cpu_percent = known(received[4]);
@@ -140,19 +175,7 @@ fn classic(file: &str, number: usize, banner: &str, body: &Lines) -> Result<Impo
             cpu(&mut found, &row[6..]);
         }
     }
-    Ok(Imported {
-        file: file.to_owned(),
-        place: None,
-        program: "netperf".to_owned(),
-        test: (*test).to_owned(),
-        cookie: None,
-        started_unix_ms: None,
-        asked,
-        found,
-        series: Vec::new(),
-        facts: Default::default(),
-        remarks: Vec::new(),
-    })
+    Ok(Imported { remarks, ..run_of(file, "netperf", test, asked, found) })
 }
 
 /// The CPU columns: use of both ends, service demand of both ends; empty without.
@@ -231,6 +254,8 @@ mod tests {
         let datagrams = one(recorded!("udp_stream.txt"));
         assert_eq!(datagrams.found.transmit_bits_per_second, Some(5621.57e6));
         assert_eq!(datagrams.found.lost_datagrams, Some(489_992 - 477_411));
+        let more = one(&recorded!("udp_stream.txt").replace("477411", "489993"));
+        assert_eq!((more.found.lost_datagrams, more.remarks.len()), (None, 1));
         let metered = one(recorded!("udp_stream_cpu.txt")).found;
         assert_eq!((metered.cpu_percent, metered.service_demand_us), (Some(76.0), Some(2.099)));
         let transactions = one(recorded!("tcp_rr_cpu.txt"));
@@ -264,6 +289,26 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_around_a_table_is_said() {
+        let whole = recorded!("tcp_stream.txt");
+        let rate = one(whole).found.transmit_bits_per_second;
+        let run = one(&format!("x\n{whole}catcher: timer popped\n\nHistogram of requests\n0: 1\n"));
+        assert_eq!(run.found.transmit_bits_per_second, rate);
+        let expected = [
+            NO_VERBOSE,
+            "Beside the output stands \"x\".",
+            "Beside the output stands \"catcher: timer popped\".",
+        ];
+        assert_eq!(run.remarks, expected);
+        // netperf 2.2
+        let (banner, rest) = whole.split_once('\n').unwrap();
+        assert!(banner.starts_with("MIGRATED TCP STREAM TEST from"), "{banner}");
+        let old = one(&format!("TCP STREAM TEST to 192.0.2.7\n{rest}"));
+        assert_eq!((old.found.transmit_bits_per_second, old.asked.family), (rate, None));
+        assert!(!is_netperf("this is a TEST to see"));
+    }
+
+    #[test]
     fn what_does_not_fit_names_its_line() {
         let whole = recorded!("tcp_stream.txt");
         for (text, error) in [
@@ -271,7 +316,10 @@ mod tests {
             (whole.replace("10429.65", ""), "line 7: 4 columns in"),
             (whole.replace("10^6bits/sec", ""), "line 1: no unit of the throughput"),
             (whole.replace("TCP STREAM", "DLPI STREAM"), "line 1: the test \"DLPI STREAM\""),
-            (format!("x\n{whole}"), "line 1: x, expected the banner"),
+            (
+                "TCP STREAM TEST from a\ncatcher: timer popped\nsend_it: no response\n".to_owned(),
+                "line 1: the test failed: send_it: no response, expected the figures",
+            ),
         ] {
             let found = read("f", &text).unwrap_err().to_string();
             assert!(found.starts_with(error), "{found}");

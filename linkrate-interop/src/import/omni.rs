@@ -1,4 +1,4 @@
-//! The output of netperf's omni tests that was asked for by `-o` (CSV) or `-k` (keyword=value).
+//! The output of netperf's omni tests that was asked for by `-o` (CSV), `-O` (columns) or `-k` (keyword=value).
 //!
 //! Facts: netperf 2.7. Values that were not measured are -1, `-nan` or `Deprecated`.
 
@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 
 use linkrate_model::imported::{Asked, Found};
 use linkrate_model::latency::LatencyFigures;
+use linkrate_model::workload::Item;
 use linkrate_model::{Direction, Imported, Protocol};
 
-use super::ImportError;
 use super::banner::{Lines, TESTS, asked_by, bits_per_unit, place, title};
+use super::{ImportError, run_of};
 
 /// The keys that are read: the keyword of `-k`, and the title of `-o`.
 const KEYS: &[(&str, &str)] = &[
@@ -43,10 +44,30 @@ const KEYS: &[(&str, &str)] = &[
     ("REMOTE_CONG_CONTROL", "Remote Congestion Control Algorithm"),
 ];
 
+/// Most fields of a line of CSV.
+const MAX_FIELDS: usize = 1024;
+
+/// Most lines of the titles of columns.
+const MAX_TITLE_LINES: usize = 8;
+
+/// Most bytes of a line of columns.
+const MAX_COLUMNS: usize = 1 << 16;
+
+const MAY_BE_SUM: &str = "The output has no ELAPSED_TIME, so that it may be the sum of several netperf (super-netperf): \
+                          its connections and latency are not known.";
+
+const OF_TCP: &str =
+    "The output has no PROTOCOL. It has retransmissions or an MSS, so that it is of TCP.";
+
+const NO_UNITS: &str = "The output has no THROUGHPUT_UNITS: its THROUGHPUT is taken as transactions per second, which \
+                        netperf reports of this test without -f.";
+
 /// The values of one run by keyword, each with its line.
 struct Values<'a> {
     line: usize,
     all: BTreeMap<&'static str, (usize, &'a str)>,
+    /// Whether it is an output that scripts make of those of several netperf.
+    may_be_sum: bool,
 }
 
 impl<'a> Values<'a> {
@@ -90,8 +111,10 @@ pub(super) fn of(
     let mut rows = body.iter().filter(|(_, row)| !row.trim().is_empty());
     let Some((first, head)) = rows.next() else { return Ok(None) };
     let mut all = BTreeMap::new();
+    let titled = |title: &str| KEYS.iter().find(|(_, known)| *known == title).map(|(key, _)| *key);
+    let keyed = is_keyed(head);
     let keyword = |key: &str| KEYS.iter().map(|(keyword, _)| *keyword).find(|known| *known == key);
-    if is_keyed(head) {
+    if keyed {
         for (number, row) in std::iter::once(&(*first, *head)).chain(rows) {
             let Some((key, value)) = row.split_once('=') else {
                 let found = super::shown(row);
@@ -101,7 +124,7 @@ pub(super) fn of(
                 all.insert(key, (*number, value));
             }
         }
-    } else if head.split(',').any(|title| KEYS.iter().any(|(_, known)| *known == title.trim())) {
+    } else if head.split(',').any(|title| titled(title.trim()).is_some()) {
         let Some((number, row)) = rows.next() else {
             return Err(ImportError::new(place(*first), "titles alone", "a row of values"));
         };
@@ -118,14 +141,49 @@ pub(super) fn of(
             ));
         }
         for (title, value) in titles.into_iter().zip(values) {
-            if let Some((key, _)) = KEYS.iter().find(|(_, known)| *known == title.trim()) {
-                all.insert(*key, (*number, value));
+            if let Some(key) = titled(title.trim()) {
+                all.insert(key, (*number, value));
             }
         }
     } else {
-        return Ok(None);
+        let known = columns(body).into_iter().flatten();
+        all.extend(known.filter_map(|(title, value)| Some((titled(&title)?, value))));
+        if all.is_empty() {
+            return Ok(None);
+        }
     }
-    run(file, banner, &Values { line, all }).map(Some)
+    let may_be_sum = keyed && !all.contains_key("ELAPSED_TIME");
+    run(file, banner, &Values { line, all, may_be_sum }).map(Some)
+}
+
+/// The titles of columns, which are words below each other, and the values in the line below, each with its line; `None`
+/// of anything else.
+fn columns<'a>(body: &Lines<'a>) -> Option<Vec<(String, (usize, &'a str))>> {
+    let is_blank = |(_, line): &&(usize, &str)| line.trim().is_empty();
+    let table: Vec<_> = body.iter().skip_while(is_blank).take_while(|row| !is_blank(row)).collect();
+    let ((number, row), titles) = table.split_last()?;
+    // a classic table has its figures behind a blank line
+    let is_all = body.iter().filter(|row| !is_blank(row)).count() == table.len();
+    let fits = table.iter().all(|(_, line)| line.len() <= MAX_COLUMNS);
+    if !is_all || !fits || !(1..=MAX_TITLE_LINES).contains(&titles.len()) {
+        return None;
+    }
+    let width = table.iter().map(|(_, line)| line.len()).max()?;
+    let is_gap = |at: usize| {
+        table.iter().all(|(_, line)| matches!(line.as_bytes().get(at), None | Some(b' ' | b'\r')))
+    };
+    let part = |line: &'a str, from: usize, to: usize| {
+        line.get(from..to.min(line.len())).unwrap_or_default().trim()
+    };
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(from) = (at..width).find(|at| !is_gap(*at)) {
+        let to = (from..width).find(|at| is_gap(*at)).unwrap_or(width);
+        let words: Vec<&str> = titles.iter().map(|(_, line)| part(line, from, to)).collect();
+        found.push((words.join(" ").trim().to_owned(), (*number, part(row, from, to))));
+        at = to;
+    }
+    Some(found)
 }
 
 /// Whether a line is `KEYWORD=value`.
@@ -136,14 +194,14 @@ fn is_keyed(line: &str) -> bool {
     })
 }
 
-/// The fields of a line of CSV; a field in quotes may have commas.
-fn fields(line: &str) -> Vec<&str> {
+/// The fields of a line of CSV; a field in quotes may have commas. Behind [`MAX_FIELDS`], the rest is one.
+pub(super) fn fields(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let (mut begin, mut quoted) = (0, false);
     for (at, c) in line.char_indices() {
         match c {
             '"' => quoted = !quoted,
-            ',' if !quoted => {
+            ',' if !quoted && found.len() < MAX_FIELDS => {
                 found.push(&line[begin..at]);
                 begin = at + 1;
             }
@@ -155,15 +213,35 @@ fn fields(line: &str) -> Vec<&str> {
 }
 
 fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportError> {
-    let units = values.text("THROUGHPUT_UNITS").ok_or_else(|| values.lacks("THROUGHPUT_UNITS"))?;
-    let rate = values.number("THROUGHPUT")?.ok_or_else(|| values.lacks("THROUGHPUT"))?;
-    let transactional = units == "Trans/s";
+    let mut remarks = Vec::new();
     let title = title(banner);
     let named = TESTS.iter().find(|(name, ..)| *name == title);
+    let units = match (values.text("THROUGHPUT_UNITS"), named) {
+        (Some(units), _) => units,
+        (None, Some((_, _, kind, _))) if kind.item() == Some(Item::Transaction) => {
+            remarks.push(NO_UNITS.to_owned());
+            "Trans/s"
+        }
+        (None, _) => return Err(values.lacks("THROUGHPUT_UNITS")),
+    };
+    let rate = values.number("THROUGHPUT")?.ok_or_else(|| values.lacks("THROUGHPUT"))?;
+    let transactional = units == "Trans/s";
     let (test, kind, direction) = match named {
         Some((_, test, kind, direction)) => (*test, *kind, *direction),
         None => {
-            let protocol = values.text("PROTOCOL").ok_or_else(|| values.lacks("PROTOCOL"))?;
+            let of_tcp = ["LOCAL_TRANSPORT_RETRANS", "REMOTE_TRANSPORT_RETRANS", "TRANSPORT_MSS"];
+            let is_of_tcp = of_tcp.iter().any(|key| {
+                let known = values.number(key).ok().flatten();
+                known.is_some_and(|count| count > 0.0 || *key != "TRANSPORT_MSS")
+            });
+            let protocol = match values.text("PROTOCOL") {
+                Some(protocol) => protocol,
+                None if is_of_tcp => {
+                    remarks.push(OF_TCP.to_owned());
+                    "TCP"
+                }
+                None => return Err(values.lacks("PROTOCOL")),
+            };
             let way = values.text("DIRECTION").or(title.strip_prefix("OMNI ")).unwrap_or_default();
             let kind = match (protocol, transactional) {
                 ("TCP", false) => Protocol::Stream,
@@ -189,6 +267,10 @@ fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportErro
         }
     };
     let mut asked = asked_by(banner, Asked::of(kind, direction));
+    if values.may_be_sum {
+        asked.connections = None;
+        remarks.push(MAY_BE_SUM.to_owned());
+    }
     if let Some(nodelay) = values.number("LOCAL_NODELAY")?.filter(|_| !kind.is_udp()) {
         asked.nodelay = Some(nodelay > 0.0);
     }
@@ -235,7 +317,7 @@ fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportErro
             max_ns: ns("MAX_LATENCY")?,
             ..LatencyFigures::default()
         };
-        found.latency = Some(latency).filter(LatencyFigures::is_known);
+        found.latency = Some(latency).filter(|latency| latency.is_known() && !values.may_be_sum);
     } else {
         let unit = bits_per_unit(units).ok_or_else(|| {
             let found = format!("THROUGHPUT_UNITS is {:?}", super::shown(units));
@@ -249,19 +331,7 @@ fn run(file: &str, banner: &str, values: &Values) -> Result<Imported, ImportErro
             false => found.transmit_bits_per_second = Some(rate * unit),
         }
     }
-    Ok(Imported {
-        file: file.to_owned(),
-        place: None,
-        program: "netperf".to_owned(),
-        test: test.to_owned(),
-        cookie: None,
-        started_unix_ms: None,
-        asked,
-        found,
-        series: Vec::new(),
-        facts: BTreeMap::new(),
-        remarks: Vec::new(),
-    })
+    Ok(Imported { remarks, ..run_of(file, "netperf", test, asked, found) })
 }
 
 #[cfg(test)]
@@ -295,6 +365,51 @@ mod tests {
         assert_eq!(datagrams.asked.kind, Protocol::UdpStream);
         // what the client had sent were 5,111.06
         assert_eq!(datagrams.found.transmit_bits_per_second, Some(5094.83e6));
+    }
+
+    #[test]
+    fn columns_are_read_by_their_titles() {
+        let table = "\
+            MIGRATED TCP REQUEST/RESPONSE TEST from 192.0.2.1 () port 0 AF_INET to 192.0.2.7 ()\n\
+            Minimum      Elapsed Mean         Throughput \n\
+            Latency      Time    Latency                 \n\
+            Microseconds (sec)   Microseconds            \n\
+            26           10.00   59.52        16597.51   \n";
+        let run = read("f", table).unwrap().remove(0);
+        assert_eq!(run.found.transactions_per_second, Some(16_597.51));
+        let latency = run.found.latency.unwrap();
+        assert_eq!((latency.min_ns, latency.mean_ns), (Some(26_000), Some(59_520.0)));
+        assert_eq!((run.found.seconds, run.remarks), (Some(10.0), vec![NO_UNITS.to_owned()]));
+        // the unit of a stream's rate is not guessed
+        let error = read("f", &table.replace("REQUEST/RESPONSE", "STREAM")).unwrap_err();
+        assert!(error.to_string().contains("no THROUGHPUT_UNITS"), "{error}");
+        let error = read("f", &table.replace("Throughput", "Goodput   ")).unwrap_err().to_string();
+        assert!(error.contains("no THROUGHPUT, expected"), "{error}");
+    }
+
+    #[test]
+    fn a_sum_has_no_number_of_connections() {
+        let text = "TCP REQUEST/RESPONSE TEST from a () port 0 AF_INET to b () port 0 AF_INET\n\
+                    P99_LATENCY=34\nTHROUGHPUT=18424.37\nTHROUGHPUT_UNITS=Trans/s\n";
+        let sum = read("f", text).unwrap().remove(0);
+        assert_eq!((sum.asked.connections, sum.found.latency), (None, None));
+        assert_eq!(sum.remarks, [MAY_BE_SUM]);
+        let one = read("f", &format!("{text}ELAPSED_TIME=10.0\n")).unwrap().remove(0);
+        assert_eq!((one.asked.connections, one.remarks.len()), (Some(1), 0));
+        assert_eq!(one.found.latency.unwrap().p99_ns, Some(34_000));
+    }
+
+    #[test]
+    fn what_only_tcp_has_names_the_protocol() {
+        let text = "OMNI Send TEST from a () port 20001 AF_INET6 to b () port 20001 AF_INET6\n\
+                    Throughput,Throughput Units,Elapsed Time (sec),Local Transport Retransmissions\n\
+                    9078.01,10^6bits/s,30.00,4852\n";
+        let run = read("f", text).unwrap().remove(0);
+        assert_eq!((run.asked.kind, run.found.retransmits), (Protocol::Stream, Some(4852)));
+        assert_eq!(run.asked.family, Some(linkrate_model::Family::Ipv6));
+        assert_eq!(run.remarks, [OF_TCP]);
+        let error = read("f", &text.replace("4852", "-1")).unwrap_err().to_string();
+        assert!(error.contains("no PROTOCOL"), "{error}");
     }
 
     #[test]

@@ -80,22 +80,38 @@ fn a_comparison_wants_the_word_that_the_conditions_were_the_same() {
 
 #[test]
 fn one_test_is_no_two_runs() {
-    let named = |file: &str, direction, cookie: &str| Imported {
-        cookie: Some(cookie.to_owned()),
-        ..run(file, direction, 1e9)
+    let named = |file: &str, direction, rate| Imported {
+        cookie: Some("x".to_owned()),
+        ..run(file, direction, rate)
     };
-    // a copy, and the document of the other end
-    for direction in [Direction::Transmit, Direction::Receive] {
-        let runs = vec![
-            named("a.json", Direction::Transmit, "x"),
-            named("b.json", Direction::Transmit, "y"),
-            named("c.json", direction, "x"),
-        ];
-        assert_eq!(
-            assemble(runs, 0).unwrap_err().to_string(),
-            "a.json and c.json are of one test (x), expected each test once"
-        );
-    }
+    let server = || {
+        let mut run = named("c.json", Direction::Receive, 0.9e9);
+        run.found.retransmits = Some(7);
+        run
+    };
+    let other = || run("b.json", Direction::Transmit, 1e9);
+    let a = || named("a.json", Direction::Transmit, 1e9);
+    // a copy, and the document of the other end, in any order
+    let set = assemble(vec![a(), other(), server(), named("d.json", Direction::Transmit, 1e9)], 0);
+    let set = set.unwrap();
+    let runs: Vec<&Imported> = set.runs.iter().filter_map(StoredRun::imported).collect();
+    assert_eq!(runs.iter().map(|run| run.file.as_str()).collect::<Vec<_>>(), ["a.json", "b.json"]);
+    assert_eq!(
+        (runs[0].found.transmit_bits_per_second, runs[0].found.retransmits),
+        (Some(1e9), Some(7))
+    );
+    let expected = [
+        "c.json is this test as its other end reported it (900.0 Mb/s): one run, with what the first file does not tell.",
+        "d.json is a copy of this test, which counts once.",
+    ];
+    assert_eq!(runs[0].remarks, expected);
+    let set = assemble(vec![server(), a()], 0).unwrap();
+    assert_eq!(set.runs[0].imported().unwrap().asked.direction, Direction::Receive);
+    // one test has one result
+    assert_eq!(
+        assemble(vec![a(), named("e.json", Direction::Transmit, 2e9)], 0).unwrap_err().to_string(),
+        "a.json and e.json are of one test (x) and differ, expected each test once"
+    );
 }
 
 #[test]

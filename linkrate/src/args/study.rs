@@ -97,9 +97,13 @@ pub struct WatchArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are recognised by their content:
-  netperf  classic output of streams and transactions; -o and -k of omni tests
-  iperf3   -J, --json-stream
-  flent    data files
+  netperf      classic output of streams and transactions; -o, -O and -k of omni tests
+  iperf3       -J, --json-stream, text
+  iperf 2      -y C
+  flent        data files
+  sockperf     ping-pong
+  neper        text
+  k8s-netperf  CSV, JSON
 Any of them may be compressed by gzip.
 
 Several files of the same test are several runs of one cell.

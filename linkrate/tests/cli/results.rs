@@ -442,9 +442,10 @@ fn refuses_incomparable_sets_with_the_reason() {
     assert!(allowed.contains("6.18.1") && allowed.contains("← under test"), "{allowed}");
 }
 
-/// An output of another program, as it was recorded.
+/// An output of another program: as it was recorded, or of `imports`, with a fault that it is known for.
 fn recorded(name: &str) -> String {
-    format!("{}/../linkrate-interop/tests/recorded/{name}", env!("CARGO_MANIFEST_DIR"))
+    let directory = if name.contains('/') { "" } else { "recorded/" };
+    format!("{}/../linkrate-interop/tests/{directory}{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
@@ -493,6 +494,29 @@ fn a_file_that_does_not_fit_is_named_and_nothing_is_imported() {
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
         assert!(refused.stderr.contains("nothing was imported"), "{}", refused.stderr);
         assert!(!sets.path("new").exists());
+    }
+}
+
+#[test]
+fn outputs_of_one_test_are_one_run() {
+    let sets = Sets::new();
+    for (files, said) in [
+        (
+            ["imports/client.json", "imports/server.json"],
+            "server.json is this test as its other end",
+        ),
+        (["imports/copy.json", "imports/copy.json"], "copy.json is a copy of this test"),
+        (["imports/list.json", "imports/full_stream.json"], "document 2 is a copy of this test"),
+    ] {
+        let name = files[1].trim_start_matches("imports/");
+        let files = files.map(recorded).join(" ");
+        let document = sets.text(&format!("import {files} --dir {name} --json"));
+        let document: Value = serde_json::from_str(&document).unwrap();
+        schema::check("results", &document);
+        for cell in document["cells"].as_array().unwrap() {
+            assert_eq!(cell["runs"], 1, "{name}");
+        }
+        assert!(document["warnings"].to_string().contains(said), "{document}");
     }
 }
 

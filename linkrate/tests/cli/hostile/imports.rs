@@ -32,6 +32,21 @@ fn files() -> Vec<(&'static str, String, &'static str)> {
             "expected an object",
         ),
         ("streams", filled(test, "{\"\":0},", "0]}]}"), "intervals[1]"),
+        (
+            "text",
+            filled("Connecting to host \n", "[1] 0-1 sec 1 B 1 bits/sec receiver\n", ""),
+            "more streams",
+        ),
+        ("titles", filled("OMNI Send TEST from a\nThroughput", ",", "\n1\n"), "expected 1025"),
+        (
+            "columns",
+            filled("Driver,Profile,Throughput Metric", ",", "\n1\n"),
+            "line 2: 1 values, expected 1025",
+        ),
+        ("rows", filled("", "20260101000000,a,1,b,5001,1,0-1,1,1\n", "x\n"), "9 or 14 columns"),
+        ("keys", filled("num_threads=1\nnum_flows=1\n", "a=\n", ""), "no request_size"),
+        ("warnings", filled("", "x\n", "{"), "EOF"),
+        ("words", filled("{\"a\":[", "nan,", "0]}"), "no \"start\""),
         ("lines", filled("TCP STREAM TEST from a\n", "\n", ""), "lines behind it"),
         ("banners", filled("", "TCP STREAM TEST from \n", ""), "a banner without a table"),
         (
