@@ -125,6 +125,11 @@ impl NetperfTest {
         &self.response
     }
 
+    /// Waits before the payload begins.
+    pub fn pause(&self, length: Duration) -> Result<(), ClientError> {
+        self.control.pause(length)
+    }
+
     /// Waits for the results of the server, at most for `timeout`. It sends them when its connection has
     /// ended: that of a stream from the client and of transactions when the client has closed it, that of a
     /// stream to the client when its own time is over.
