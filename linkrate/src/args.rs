@@ -223,7 +223,7 @@ impl VerbosityArgs {
 
 Options of one test, behind --:
   -s, -S SEND,RECV  local and remote socket buffers
-  -m, -M BYTES      local send size, remote receive size
+  -m LOCAL[,REMOTE], -M REMOTE[,LOCAL]  bytes of a send, and of a receive
   -r REQUEST,RESPONSE  bytes of transactions [default: 1,1]
   -b NUMBER         requests outstanding beside the first
   -D, -C            TCP_NODELAY; TCP_CORK
