@@ -15,11 +15,11 @@ mod value;
 /// Options of all tests that take a value.
 pub(super) const WITH_VALUE: &str = "aAbBDfFHiIkKlLnoOpPstTvwWyYZ";
 /// Options of all tests that take none.
-pub(super) const WITHOUT_VALUE: &str = "cCdhjNrSV46";
+pub(super) const WITHOUT_VALUE: &str = "cCdhjrSV46";
 /// Options of a test that take a value.
-pub(super) const TEST_WITH_VALUE: &str = "bdeGHijKlLmMpPqrRsStTuwW";
+pub(super) const TEST_WITH_VALUE: &str = "bdeGHijKLmMPqrRsStTuwW";
 /// Options of a test that take none.
-pub(super) const TEST_WITHOUT_VALUE: &str = "aBcCDfFghInNUV46";
+pub(super) const TEST_WITHOUT_VALUE: &str = "aBcCDghInNUV46";
 /// Options of a test that name results, or none for the usual ones.
 pub(super) const SELECTORS: &str = "koO";
 
@@ -34,6 +34,14 @@ const MAX_WIDTH: u32 = 1 << 20;
 const WIDTH: &str = "a number of buffers up to 1048576";
 /// Where the options of one test are.
 const BEHIND: &str = " behind --";
+/// Options that change the figure and are not done here.
+const UNSUPPORTED: [(&str, char, &str); 5] = [
+    ("", 'N', "without a netserver nothing says what has arrived"),
+    (BEHIND, 'f', "packets are fragmented as the kernel has it"),
+    (BEHIND, 'F', "connections are made without TCP fast open"),
+    (BEHIND, 'l', "there is no multicast"),
+    (BEHIND, 'p', "the kernel chooses the ports of connections"),
+];
 
 /// 0 is netperf's word for its own choice.
 fn some_positive(number: Option<u32>) -> Option<u32> {
@@ -245,6 +253,10 @@ fn split_options(
                 continue;
             }
             if !with.contains(letter) {
+                let of = |known: &&(&str, char, &str)| (known.0, known.1) == (place, letter);
+                if let Some((_, option, reason)) = UNSUPPORTED.iter().find(of) {
+                    return Err(OptionsError::Unsupported { option: *option, place, reason });
+                }
                 let mut expected: Vec<String> = without
                     .chars()
                     .chain(with.chars())
@@ -394,10 +406,6 @@ impl Options {
             'j' => self.latencies = true,
             'V' => self.question = Some(Question::Version),
             'h' => self.question = Some(Question::Help),
-            'N' => {
-                let reason = "without a netserver nothing says what has arrived";
-                return Err(OptionsError::Unsupported { option: 'N', place: "", reason });
-            }
             'Z' if text.is_empty() || text.len() > MAX_PASSPHRASE => {
                 return value.wrong("a passphrase of 1 to 647 octets");
             }
@@ -407,7 +415,7 @@ impl Options {
             '6' => self.family = Some(Family::Ipv6),
             '4' => self.family = Some(Family::Ipv4),
             'd' => {}
-            // debugging, counts of CPUs, keepalive, and octets that are touched where netperf is built so: no package is
+            // counts of CPUs, keepalive, and octets that are touched where netperf is built so: no package is
             _ => self.without_effect.push(letter),
         }
         Ok(())
@@ -508,15 +516,6 @@ impl Options {
             'h' => self.question = Some(Question::Help),
             '6' => self.data_family = Some(Family::Ipv6),
             '4' => self.data_family = Some(Family::Ipv4),
-            'f' | 'F' | 'l' | 'p' => {
-                let reason = match letter {
-                    'f' => "packets are fragmented as the kernel has it",
-                    'F' => "connections are made without TCP fast open",
-                    'l' => "there is no multicast",
-                    _ => "the kernel chooses the ports of connections",
-                };
-                return Err(OptionsError::Unsupported { option: letter, place: BEHIND, reason });
-            }
             _ => self.without_effect.push(letter),
         }
         Ok(())

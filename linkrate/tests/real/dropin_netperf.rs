@@ -464,8 +464,10 @@ fn options_of_this_end_are_in_effect() {
         let details = server.client("-t TCP_MAERTS -l 1 -v 2").stdout;
         assert!(details.contains("\nMaximum\nSegment\nSize (bytes)\n"), "{details}");
     }
-    let missing = linkrate(&format!("netperf -p {} -F /nowhere/at-all", Server::serve().port));
-    assert!(missing.expect_code(1).stderr.contains("-F /nowhere/at-all: "));
+    let server = Server::serve();
+    let missing =
+        linkrate(&format!("netperf -p {} -F /nowhere/at-all", server.port)).expect_code(1);
+    assert!(missing.stderr.contains("-F /nowhere/at-all: "), "{}", missing.stderr);
 }
 
 #[test]
@@ -486,8 +488,9 @@ fn tests_run_over_ipv6() {
         }),
     ];
     for server in &servers {
-        for kind in ["TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"] {
-            let port = server.port;
+        let port = server.port;
+        let kinds = ["TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"];
+        at_once(4, &kinds, |kind| {
             for words in [
                 format!("-6 -p {port} -t {kind} -l 1 --"),
                 format!("-H ::1 -p {port} -t {kind} -l 1 -- -L ::1,6"),
@@ -498,6 +501,6 @@ fn tests_run_over_ipv6() {
                 assert!(printed.contains("DEST_ADDR=::1\nDEST_FAMILY=10\n"), "{words}: {printed}");
                 assert!(printed.contains("AF_INET6"), "{printed}");
             }
-        }
+        });
     }
 }
