@@ -380,7 +380,7 @@ fn datagrams(options: &Options, report: &Report) -> String {
 /// What netperf gets wrong, or does not say.
 pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    if options.cpu != [false; 2] && is_of_this_host(report.data.into()) {
+    if options.cpu != [false; 2] && is_of_this_host(report.data) {
         notes.push(
             "both ends are on this host: its CPU time is that of both, and each service demand contains the other"
                 .to_owned(),
