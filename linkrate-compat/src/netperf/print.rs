@@ -98,7 +98,7 @@ fn one(options: &Options, report: &Report) -> String {
     if options.cpu != [false; 2] {
         let cpu = Cpu::of(options, report);
         let end = usize::from(!options.cpu[0]);
-        return format!("{:.3} {}\n", [cpu.here[1], cpu.there[1]][end], cpu.methods[end]);
+        return format!("{:6.3} {}\n", [cpu.here[1], cpu.there[1]][end], cpu.methods[end]);
     }
     let rate = match is_udp_stream(options) {
         true => sent(report),
