@@ -585,6 +585,22 @@ mod tests {
     }
 
     #[test]
+    fn priority_and_cork_are_in_effect() {
+        let socket = ip_socket(Family::Ipv4, false).unwrap();
+        set_priority(&socket, 4).unwrap();
+        set_cork(&socket).unwrap();
+        set_mss(&socket, 1400).unwrap();
+        assert!(set_mss(&socket, 40_000).is_err(), "beyond what a segment may have");
+        let number = |level, name| {
+            let mut number = [0; 4];
+            option(&socket, level, name, &mut number).unwrap();
+            i32::from_ne_bytes(number)
+        };
+        assert_eq!(number(libc::SOL_SOCKET, libc::SO_PRIORITY), 4);
+        assert_eq!(number(libc::IPPROTO_TCP, libc::TCP_CORK), 1);
+    }
+
+    #[test]
     fn discarded_bytes_are_counted_and_gone() {
         let (mut sender, receiver) = pair();
         sender.write_all(&[7; 1000]).unwrap();
