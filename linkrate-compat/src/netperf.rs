@@ -2,6 +2,7 @@
 //!
 //! - [`options`]: what is asked for
 //! - `test`: one test, from its request to its results
+//! - `ends`: where it goes
 //! - `flow`: its payload at this end
 //! - `interim`: results while it lasts
 //! - `confidence`: tests until an interval is narrow enough
@@ -9,9 +10,13 @@
 //! - `selectors`: names of results
 //! - `info_options`: what netperf answers without a test
 //! - `print`: the texts that netperf prints
+//! - `details`, `histogram`: those of `-v 2`
 
 mod confidence;
+mod details;
+mod ends;
 mod flow;
+mod histogram;
 mod info_options;
 mod interim;
 pub mod options;
@@ -25,14 +30,19 @@ use std::sync::atomic::AtomicBool;
 
 use linkrate_interop::client::ClientError;
 
+use ends::Ends;
+
 pub use options::{Options, OptionsError};
 
 /// Why a client has no results.
 #[derive(Debug, thiserror::Error)]
 pub enum NetperfError {
-    /// No address of IPv4.
-    #[error("host {0} has no IPv4 address")]
-    Host(String),
+    /// No address of the family that is asked for.
+    #[error("host {host} has no {kind}")]
+    Host { host: String, kind: &'static str },
+    /// The server goes without what changes the figure.
+    #[error("this netserver does not do what {0} asks for")]
+    Unserved(&'static str),
     /// The figures cannot be right.
     #[error("no result: {0}")]
     NoResult(String),
@@ -70,10 +80,11 @@ pub fn run(
     for name in selectors::unknown(&options.output) {
         note(&format!("selector {name} is not known here, and is left out"));
     }
+    let ends = Ends::of(options)?;
     if options.banner {
-        print(&print::banner(options));
+        print(&print::banner(options, ends.data));
     }
-    let report = confidence::run(options, stop, print, note)?;
+    let report = confidence::run(options, &ends, stop, print, note)?;
     for line in print::notes(options, &report) {
         note(&line);
     }

@@ -12,6 +12,7 @@
 mod classic;
 mod message;
 mod omni;
+mod pace;
 mod request;
 mod ring;
 
@@ -19,8 +20,9 @@ pub use classic::{Classic, Form};
 pub use message::{Kind, MESSAGE_BYTES, Message, MessageError, SHORT_MESSAGE_BYTES};
 pub(crate) use omni::MAX_CALL;
 pub use omni::{CpuModes, Layout, OmniRequest, OmniResponse, OmniResults, Shape, flags};
+pub use pace::{Intervals, Pace};
 pub use request::Dialect;
-pub use ring::{Ring, RingSize};
+pub use ring::{Placement, Ring, RingSize};
 
 pub const PORT: u16 = 12_865;
 

@@ -230,3 +230,19 @@ fn ports_and_addresses_are_for_clients_that_are_granted_by_name() {
         });
     }
 }
+
+#[test]
+fn files_of_this_host_are_no_payload() {
+    served(&Limits::default(), 1 << 30, |_, netperf| {
+        let error = |shape| {
+            let asked = OmniRequest {
+                fill_file: "/etc/hostname".to_owned(),
+                ..OmniRequest::of(shape, false, 1)
+            };
+            ask(netperf, &asked).1
+        };
+        // EOPNOTSUPP; payload of the client is its own matter
+        assert_eq!([Shape::Maerts, Shape::RequestResponse].map(error), [95; 2]);
+        assert_eq!(error(Shape::Stream), 0);
+    });
+}

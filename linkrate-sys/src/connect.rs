@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-use crate::socket::{is_in_progress, set_buffers, set_congestion, set_send_timeout};
+use crate::socket::{is_in_progress, set_buffers, set_congestion, set_mss, set_send_timeout};
 use crate::socket_option::set_int;
 
 /// What a socket is to have before it connects. The default leaves everything to the kernel.
@@ -36,8 +36,7 @@ pub struct Options {
 pub fn tcp(server: SocketAddr, options: &Options, timeout: Duration) -> io::Result<TcpStream> {
     let socket = prepared(server, SocketType::STREAM, options)?;
     if let Some(mss) = options.mss {
-        let mss = i32::try_from(mss).unwrap_or(i32::MAX);
-        named("TCP_MAXSEG", set_int(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, mss))?;
+        named("TCP_MAXSEG", set_mss(&socket, mss))?;
     }
     if options.nodelay {
         named("TCP_NODELAY", sockopt::set_tcp_nodelay(&socket, true).map_err(io::Error::from))?;

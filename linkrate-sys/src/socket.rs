@@ -84,6 +84,22 @@ pub fn set_type_of_service(socket: impl AsFd, octet: u8) -> io::Result<()> {
     Ok(sockopt::set_ip_tos(socket, octet)?)
 }
 
+/// Sets SO_PRIORITY. `EPERM` above 6 without CAP_NET_ADMIN.
+pub fn set_priority(socket: impl AsFd, priority: u32) -> io::Result<()> {
+    set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority.cast_signed())
+}
+
+/// Sets TCP_MAXSEG, octets, of the connection that begins next.
+pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
+    let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, bytes)
+}
+
+/// Sets TCP_CORK: segments that are not full wait up to 200 ms, tcp(7).
+pub fn set_cork(socket: impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, 1)
+}
+
 /// Bounds the rate at which TCP sends (SO_MAX_PACING_RATE), bytes/s. Of datagrams the discipline `fq` alone knows it.
 pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
     let rate = bytes_per_second.to_ne_bytes();
@@ -566,6 +582,22 @@ mod tests {
             taken += receive_around(&receiver, &mut small, 0, 1024).unwrap();
         }
         assert_eq!(taken, 6400);
+    }
+
+    #[test]
+    fn priority_and_cork_are_in_effect() {
+        let socket = ip_socket(Family::Ipv4, false).unwrap();
+        set_priority(&socket, 4).unwrap();
+        set_cork(&socket).unwrap();
+        set_mss(&socket, 1400).unwrap();
+        assert!(set_mss(&socket, 40_000).is_err(), "beyond what a segment may have");
+        let number = |level, name| {
+            let mut number = [0; 4];
+            option(&socket, level, name, &mut number).unwrap();
+            i32::from_ne_bytes(number)
+        };
+        assert_eq!(number(libc::SOL_SOCKET, libc::SO_PRIORITY), 4);
+        assert_eq!(number(libc::IPPROTO_TCP, libc::TCP_CORK), 1);
     }
 
     #[test]

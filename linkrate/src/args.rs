@@ -195,8 +195,10 @@ impl VerbosityArgs {
 /// Options as netperf has them; those of one test are behind `--`.
 #[derive(Debug, Args)]
 #[command(after_help = "Options of all tests:
-  -H HOST           host of the netserver, or of `linkrate serve` [default: localhost]
+  -H HOST[,4|6]     host of the netserver, or of `linkrate serve` [default: localhost]
   -p PORT           its port [default: 12865]
+  -4, -6            IPv4 [default, where the host has it] or IPv6
+  -Z PASSPHRASE     what the netserver waits for (netserver -Z)
   -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM,
                     UDP_RR, OMNI [default: TCP_STREAM]; TCP_MSS, LOC_CPU, REM_CPU only answer
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
@@ -206,19 +208,32 @@ impl VerbosityArgs {
   -i MAX[,MIN]      maximum and minimum number of tests of -I [default: 10,3]
   -T LOCAL,REMOTE   CPUs of both programs
   -Y LOCAL,REMOTE   type of service: a number, or a name such as EF, CS5, AF21
-  -f UNIT           k, m, g (bit/s), K, M, G (bytes/s) [default: m]
-  -P 0|1            headings off or on; -v 0|1: one number, or lines
+  -y LOCAL,REMOTE   priority of packets (SO_PRIORITY)
+  -b CALLS[,REMOTE], -w TIME[,REMOTE]  calls in each interval; ms, or with u or s
+  -s SECONDS        wait before the payload begins
+  -F FILE[,REMOTE]  payload out of files
+  -W, -a, -o SEND,RECV  number of buffers; their alignment and offset; remote: -A, -O
+  -L ADDRESS        local address of the data, unless -- -H or -- -L names another
+  -f UNIT           k, m, g (bit/s), K, M, G (bytes/s), x (transactions/s)
+                    [default: m; x for transactions]
+  -P 0|1            headings off or on; -B TEXT: text behind results without headings
+  -v 0|1|2          one number, lines, or lines with details and a histogram of times
   -j                latencies
   -k, -o, -O [NAMES]  results by their names: pairs, with commas, or in columns
 
 Options of one test, behind --:
   -s, -S SEND,RECV  local and remote socket buffers
-  -m, -M BYTES      local send size, remote receive size
+  -m LOCAL[,REMOTE], -M REMOTE[,LOCAL]  bytes of a send, and of a receive
   -r REQUEST,RESPONSE  bytes of transactions [default: 1,1]
   -b NUMBER         requests outstanding beside the first
-  -D                TCP_NODELAY
+  -D, -C            TCP_NODELAY; TCP_CORK
+  -G BYTES          largest segment
+  -q BYTES/S        maximum rate (SO_MAX_PACING_RATE)
   -K LOCAL,REMOTE   congestion control
+  -H HOST, -4, -6   where the data goes, if not to the address of the control connection
   -P LOCAL,REMOTE   ports of the data connection; -L ADDRESS: its local address
+  -U                TCP_CRR, TCP_CC: go on after a connection that fails
+  -u TEXT           name of the test (UUID)
   -R 0|1            whether packets may go by a router [default: 1, and 0 with UDP_STREAM]
   -e SECONDS        UDP_RR: after a loss, wait this long and continue
   -T tcp|udp, -d send|recv|rr, -c   the test of OMNI; -c: a connection for each request

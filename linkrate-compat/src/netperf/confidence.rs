@@ -7,6 +7,7 @@ use linkrate_stats::student_t::critical_value;
 use linkrate_sys::sched;
 
 use super::NetperfError;
+use super::ends::Ends;
 use super::options::Options;
 use super::report::Report;
 use super::test;
@@ -14,18 +15,18 @@ use super::test;
 /// Runs as many tests as are asked for. The report is that of the last one, with the mean rate of all.
 pub(super) fn run(
     options: &Options,
+    ends: &Ends,
     stop: &Arc<AtomicBool>,
     print: &(impl Fn(&str) + Sync),
     note: &impl Fn(&str),
 ) -> Result<Report, NetperfError> {
-    let server = test::server(options)?;
     bind(options, note);
     let Some(asked) = options.confidence else {
-        return test::run(options, server, stop, print);
+        return test::run(options, ends, stop, print);
     };
     let mut rates = Vec::new();
     loop {
-        let report = test::run(options, server, stop, print)?;
+        let report = test::run(options, ends, stop, print)?;
         rates.push(report.rate);
         let tests = rates.len() as u32;
         let (mean, width) = interval(&rates, asked.level);

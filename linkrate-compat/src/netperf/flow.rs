@@ -1,24 +1,25 @@
 //! The payload of a test at this end.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Shutdown, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use linkrate_model::Family;
 use linkrate_sys::socket;
 use linkrate_sys::tcp_info::tcp_info;
 use linkrate_sys::unnamed_file::{memory_file, sendfile};
 
-use linkrate_interop::netperf::{OmniResponse, Ring, Shape};
+use linkrate_interop::netperf::{OmniResponse, Pace, Ring, RingSize, Shape};
 use linkrate_interop::payload::guarded;
 use linkrate_sys::bounded::is_passing;
 
+use super::ends::{Ends, family_of};
 use super::options::{Length, Options};
-use super::report::{Progress, Tally};
+use super::report::{Progress, Tally, Unit};
 
 /// How long a call may wait before it looks at the end of the test.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -26,8 +27,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// A UDP transaction without a response for so long ends the test, as a lost datagram would end netperf's.
 const SILENCE: Duration = Duration::from_secs(5);
-/// An interval that is not named.
-const INTERVAL: Duration = Duration::from_millis(1);
 /// Empty datagrams that tell a server of the end, as netperf sends them: some may be lost.
 const FAREWELLS: usize = 3;
 /// The largest datagram of IPv4.
@@ -51,51 +50,17 @@ impl Clock<'_> {
     }
 }
 
-/// A bound of the calls in each interval.
-#[derive(Debug)]
-struct Pace {
-    burst: u32,
-    interval: Duration,
-    /// Calls that are left in this one.
-    left: u32,
-    /// When the next one begins.
-    next: Instant,
-}
-
-impl Pace {
-    fn of(burst: u32, interval: Option<Duration>) -> Self {
-        let interval = interval.unwrap_or(INTERVAL);
-        Self { burst, interval, left: burst, next: Instant::now() + interval }
-    }
-
-    /// Takes a call. Where it was the last one of its interval, this is how long the next one is to be waited for. An
-    /// interval that the calls outlast is left out, as by a timer that fires meanwhile.
-    fn take(&mut self) -> Duration {
-        self.left = self.left.saturating_sub(1);
-        if self.left > 0 {
-            return Duration::ZERO;
-        }
-        self.left = self.burst;
-        let now = Instant::now();
-        while self.next <= now {
-            self.next += self.interval;
-        }
-        let pause = self.next - now;
-        self.next += self.interval;
-        pause
-    }
-}
-
 /// Moves the payload of a test until it is over, and until the peer has closed.
 pub(super) fn run(
     options: &Options,
-    server: Ipv4Addr,
+    ends: &Ends,
     response: &OmniResponse,
     progress: &Progress,
     stop: &AtomicBool,
 ) -> io::Result<Tally> {
-    let peer = SocketAddr::new(server.into(), response.data_port);
-    let socket = open(options)?;
+    let mut peer = ends.data;
+    peer.set_port(response.data_port);
+    let socket = open(options, ends)?;
     let before = socket::buffers(&socket)?;
     let choice = |size: Option<u32>, buffer: u64| {
         let most = if options.test.udp { MAX_DATAGRAM } else { u32::MAX };
@@ -106,7 +71,7 @@ pub(super) fn run(
         true => options.sizes(),
         false => [choice(options.message[0][0], before.0), choice(options.message[0][1], before.1)],
     };
-    let latencies = match transacts {
+    let latencies = match options.keeps_latencies() {
         true => Some(Histogram::new_with_bounds(1, MAX_NS, 3).map_err(io::Error::other)?),
         false => None,
     };
@@ -123,43 +88,72 @@ pub(super) fn run(
         latencies,
         buffers: [before; 2],
         calls,
+        widths: [0; 2],
         info: None,
         congestion: None,
     };
+    // a file may take its time
+    let rings = [ring(options, &mut tally, 0)?, ring(options, &mut tally, 1)?];
     let begun = Instant::now();
     let (until, units) = match options.length {
         Length::Seconds(seconds) => (Some(begun + Duration::from_secs(seconds.into())), None),
         Length::Units(units) => (None, Some(units)),
     };
     let clock = Clock { begun, until, units, stop };
-    let pace = options.interval_burst.map(|burst| Pace::of(burst, options.interval));
-    let mut flow = Flow { options, progress, clock, pace, tally: &mut tally };
+    let pace = options.intervals_of(0).map(Pace::of);
+    let mut flow = Flow { options, ends, progress, clock, pace, tally: &mut tally };
     match (options.test.udp, options.test.shape) {
         (true, shape) => {
             socket::connect(&socket, peer)?;
-            flow.datagrams(&UdpSocket::from(socket), shape)?;
+            flow.datagrams(&UdpSocket::from(socket), shape, rings)?;
         }
         (false, Shape::Connect | Shape::ConnectRequestResponse) => {
             drop(socket);
-            flow.connections(peer)?;
+            flow.connections(peer, rings)?;
         }
         (false, shape) => {
-            flow.connection(TcpStream::from(socket), peer, shape)?;
+            flow.connection(TcpStream::from(socket), peer, shape, rings)?;
         }
     }
     Ok(tally)
 }
 
+/// The buffers that calls send from (0), or receive into (1).
+fn ring(options: &Options, tally: &mut Tally, way: usize) -> io::Result<Ring> {
+    let (send, receive) = tally.buffers[0];
+    let buffer = u32::try_from([send, receive][way]).unwrap_or(u32::MAX);
+    let call = tally.calls[way];
+    let usual = match options.test.shape {
+        Shape::Stream | Shape::Maerts => <Ring>::width_of_stream(call, buffer),
+        _ => 1,
+    };
+    let width = options.width[way].unwrap_or(usual) as usize;
+    let size = RingSize::of(call as usize, width, options.placement[0][way]);
+    tally.widths[way] = size.width();
+    let mut ring = Ring::of(size)?;
+    if let Some(file) = options.fill[0].as_ref().filter(|_| way == 0) {
+        let filled = File::open(file).and_then(|mut file| ring.fill_from(&mut file));
+        named(&format!("-F {file}"), filled)?;
+    }
+    Ok(ring)
+}
+
 /// A socket with the options that are asked for.
-fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
-    let socket = socket::ip_socket(Family::Ipv4, options.test.udp)?;
-    if options.data_ports[0] > 0 || options.local.is_some() {
+fn open(options: &Options, ends: &Ends) -> io::Result<std::os::fd::OwnedFd> {
+    let socket = socket::ip_socket(family_of(ends.data), options.test.udp)?;
+    if let Some(local) = ends.local {
         socket::set_reuse_address(&socket)?;
-        let local = options.local.unwrap_or(Ipv4Addr::UNSPECIFIED);
-        socket::bind(&socket, SocketAddr::new(local.into(), options.data_ports[0]))?;
+        named("address of this end", socket::bind(&socket, local))?;
+    }
+    if let Some(rate) = options.pacing_rate {
+        named("-q", socket::set_max_pacing_rate(&socket, rate.into()))?;
     }
     if let Some(tos) = options.tos[0] {
         socket::set_type_of_service(&socket, tos)?;
+    }
+    // the type of service has set it too
+    if let Some(priority) = options.priority[0] {
+        named("-y", socket::set_priority(&socket, priority))?;
     }
     if !options.may_be_routed() {
         socket::keep_off_routers(&socket)?;
@@ -169,8 +163,14 @@ fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
         if options.nodelay {
             socket::set_nodelay(&socket, true)?;
         }
+        if let Some(mss) = options.mss {
+            named("-G", socket::set_mss(&socket, mss))?;
+        }
+        if options.cork {
+            socket::set_cork(&socket)?;
+        }
         if let Some(congestion) = &options.congestion[0] {
-            socket::set_congestion(&socket, congestion)?;
+            named("-K", socket::set_congestion(&socket, congestion))?;
         }
     }
     socket::set_send_timeout(&socket, Some(POLL_INTERVAL))?;
@@ -178,8 +178,14 @@ fn open(options: &Options) -> io::Result<std::os::fd::OwnedFd> {
     Ok(socket)
 }
 
+/// Names what was asked for where it fails.
+fn named<T>(what: &str, done: io::Result<T>) -> io::Result<T> {
+    done.map_err(|error| io::Error::new(error.kind(), format!("{what}: {error}")))
+}
+
 struct Flow<'a> {
     options: &'a Options,
+    ends: &'a Ends,
     progress: &'a Progress,
     clock: Clock<'a>,
     pace: Option<Pace>,
@@ -216,13 +222,14 @@ impl Flow<'_> {
         mut stream: TcpStream,
         peer: SocketAddr,
         shape: Shape,
+        [to_send, to_receive]: [Ring; 2],
     ) -> io::Result<()> {
         match shape {
-            Shape::Maerts => self.receive(&mut stream, peer)?,
-            Shape::Stream => self.send(&mut stream, peer)?,
+            Shape::Maerts => self.receive(&mut stream, peer, to_receive)?,
+            Shape::Stream => self.send(&mut stream, peer, to_send)?,
             _ => {
                 socket::connect_within(&stream, peer, TIMEOUT)?;
-                self.transact(&mut stream)?;
+                self.transact(&mut stream, [to_send, to_receive])?;
             }
         }
         self.tally.local = stream.local_addr().ok();
@@ -267,15 +274,19 @@ impl Flow<'_> {
         })?
     }
 
-    /// The buffers that a stream is sent from (0), or received into (1).
-    fn ring(&self, way: usize) -> io::Result<Ring> {
-        let (send, receive) = self.tally.buffers[0];
-        let buffer = [send, receive][way];
-        Ring::of_stream(self.tally.calls[way], u32::try_from(buffer).unwrap_or(u32::MAX))
+    /// When a call begins, where its time is a result.
+    fn now(&self) -> Option<Instant> {
+        self.tally.latencies.as_ref().map(|_| Instant::now())
     }
 
-    fn send(&mut self, stream: &mut TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let ring = self.ring(0)?;
+    fn record(&mut self, begun: Option<Instant>) {
+        if let (Some(begun), Some(latencies)) = (begun, &mut self.tally.latencies) {
+            latencies
+                .saturating_record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    fn send(&mut self, stream: &mut TcpStream, peer: SocketAddr, ring: Ring) -> io::Result<()> {
         let until = self.clock.until;
         self.guarded(stream, peer, Shutdown::Write, until, |flow, stream, is_over| {
             flow.send_until(stream, ring, is_over)
@@ -296,12 +307,14 @@ impl Flow<'_> {
                 break;
             }
             let most = ring.call().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let begun = self.now();
             let sent = match &file {
                 None => stream.write(&ring.next_buffer()[..most]),
                 Some(file) => sendfile(&*stream, file, 0, most),
             };
             match sent {
                 Ok(octets) => {
+                    self.record(begun);
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;
                     self.count(self.tally.sent_bytes);
@@ -317,8 +330,7 @@ impl Flow<'_> {
     }
 
     /// Receives until the peer closes, which is when its own time is over.
-    fn receive(&mut self, stream: &mut TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let ring = self.ring(1)?;
+    fn receive(&mut self, stream: &mut TcpStream, peer: SocketAddr, ring: Ring) -> io::Result<()> {
         let latest = self.clock.until.map(|until| until + TIMEOUT);
         self.guarded(stream, peer, Shutdown::Read, latest, |flow, stream, is_over| {
             flow.receive_until(stream, ring, is_over)
@@ -334,9 +346,11 @@ impl Flow<'_> {
         is_over: &AtomicBool,
     ) -> io::Result<()> {
         while !is_over.load(Ordering::Relaxed) {
+            let begun = self.now();
             match stream.read(ring.next_buffer()) {
                 Ok(0) => break,
                 Ok(octets) => {
+                    self.record(begun);
                     self.tally.received_bytes += octets as u64;
                     self.tally.receive_calls += 1;
                     self.count(self.tally.received_bytes);
@@ -374,19 +388,21 @@ impl Flow<'_> {
     }
 
     /// Requests and responses with a burst of requests outstanding; latencies are those of each request.
-    fn transact(&mut self, stream: &mut TcpStream) -> io::Result<()> {
-        let [request, response] = self.tally.calls;
-        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
+    fn transact(
+        &mut self,
+        stream: &mut TcpStream,
+        [mut requests, mut responses]: [Ring; 2],
+    ) -> io::Result<()> {
         let mut begun = VecDeque::new();
         while self.clock.goes_on(self.tally.transactions) {
             while self.may_ask(&begun) {
                 begun.push_back(Instant::now());
-                if !self.send_all(stream, &request)? {
+                if !self.send_all(stream, requests.next_buffer())? {
                     self.end();
                     return Ok(());
                 }
             }
-            if !self.receive_all(stream, &mut buffer)? {
+            if !self.receive_all(stream, responses.next_buffer())? {
                 break;
             }
             self.completed(begun.pop_front());
@@ -406,11 +422,11 @@ impl Flow<'_> {
 
     fn completed(&mut self, begun: Option<Instant>) {
         self.tally.transactions += 1;
-        self.count(self.tally.transactions);
-        if let (Some(begun), Some(latencies)) = (begun, &mut self.tally.latencies) {
-            latencies
-                .saturating_record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        }
+        self.count(match Unit::of(self.options).is_transactions() {
+            true => self.tally.transactions,
+            false => self.tally.sent_bytes + self.tally.received_bytes,
+        });
+        self.record(begun);
     }
 
     /// Whether the test was not over before.
@@ -455,16 +471,26 @@ impl Flow<'_> {
     }
 
     /// A connection for each request, or for nothing.
-    fn connections(&mut self, peer: SocketAddr) -> io::Result<()> {
-        let [request, response] = self.tally.calls;
-        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize]);
+    fn connections(
+        &mut self,
+        peer: SocketAddr,
+        [mut requests, mut responses]: [Ring; 2],
+    ) -> io::Result<()> {
+        // none where connections are all that is counted
+        let [request, response] = self.tally.calls.map(|octets| octets as usize);
         while self.clock.goes_on(self.tally.transactions) {
             let begun = Instant::now();
-            let socket = open(self.options)?;
-            socket::connect_within(&socket, peer, TIMEOUT)?;
+            let socket = open(self.options, self.ends)?;
+            match socket::connect_within(&socket, peer, TIMEOUT) {
+                Err(_) if self.options.retries => {
+                    self.tally.failed_calls += 1;
+                    continue;
+                }
+                connected => connected?,
+            }
             let mut stream = TcpStream::from(socket);
-            if !self.send_all(&mut stream, &request)?
-                || !self.receive_all(&mut stream, &mut buffer)?
+            if !self.send_all(&mut stream, &requests.next_buffer()[..request])?
+                || !self.receive_all(&mut stream, &mut responses.next_buffer()[..response])?
             {
                 break;
             }
@@ -479,18 +505,18 @@ impl Flow<'_> {
         self.end();
         if self.clock.units.is_none() {
             // a connection without a request tells the server that the test is over
-            let last = open(self.options)?;
+            let last = open(self.options, self.ends)?;
             // one that has ended already does not listen
             let _ = socket::connect_within(&last, peer, POLL_INTERVAL);
         }
         Ok(())
     }
 
-    fn datagrams(&mut self, socket: &UdpSocket, shape: Shape) -> io::Result<()> {
+    fn datagrams(&mut self, socket: &UdpSocket, shape: Shape, rings: [Ring; 2]) -> io::Result<()> {
         self.tally.local = socket.local_addr().ok();
         match shape {
-            Shape::Stream => self.send_datagrams(socket),
-            _ => self.transact_datagrams(socket),
+            Shape::Stream => self.send_datagrams(socket, rings),
+            _ => self.transact_datagrams(socket, rings),
         }?;
         for _ in 0..FAREWELLS {
             // without it the server waits some seconds longer
@@ -499,11 +525,12 @@ impl Flow<'_> {
         Ok(())
     }
 
-    fn send_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        let mut ring = self.ring(0)?;
+    fn send_datagrams(&mut self, socket: &UdpSocket, [mut ring, _]: [Ring; 2]) -> io::Result<()> {
         while self.clock.goes_on(self.tally.sent_bytes) {
+            let begun = self.now();
             match socket.send(ring.next_buffer()) {
                 Ok(octets) => {
+                    self.record(begun);
                     self.tally.sent_bytes += octets as u64;
                     self.tally.send_calls += 1;
                     self.count(self.tally.sent_bytes);
@@ -521,19 +548,21 @@ impl Flow<'_> {
         Ok(())
     }
 
-    fn transact_datagrams(&mut self, socket: &UdpSocket) -> io::Result<()> {
-        let [request, response] = self.tally.calls;
-        let (request, mut buffer) = (vec![0x5a; request as usize], vec![0; response as usize + 1]);
+    fn transact_datagrams(
+        &mut self,
+        socket: &UdpSocket,
+        [mut requests, mut responses]: [Ring; 2],
+    ) -> io::Result<()> {
         let mut begun = VecDeque::new();
         let silence = self.options.socket_timeout.unwrap_or(SILENCE);
         let mut heard = Instant::now();
         while self.clock.goes_on(self.tally.transactions) {
             while self.may_ask(&begun) {
                 begun.push_back(Instant::now());
-                self.tally.sent_bytes += socket.send(&request)? as u64;
+                self.tally.sent_bytes += socket.send(requests.next_buffer())? as u64;
                 self.tally.send_calls += 1;
             }
-            match socket.recv(&mut buffer) {
+            match socket.recv(responses.next_buffer()) {
                 Ok(octets) => {
                     heard = Instant::now();
                     self.tally.received_bytes += octets as u64;

@@ -27,7 +27,7 @@ pub(super) fn run(
         let units = progress.units.load(Ordering::Relaxed);
         let rate = unit.convert((units - before) as f64 / seconds);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        print(&line(&options.output, number, rate, unit.interim_name(), seconds, now));
+        print(&line(&options.output, number, rate, &unit.interim_name(), seconds, now));
         (begun, before, number) = (Instant::now(), units, number + 1);
     }
 }

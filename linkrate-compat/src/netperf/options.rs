@@ -1,25 +1,27 @@
 //! The options of netperf: those of all tests, and behind `--` those of one.
 
-use std::fmt;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use linkrate_interop::netperf::{PORT, Shape};
+use linkrate_interop::netperf::{Intervals, PORT, Placement, Shape};
+use linkrate_model::Family;
 
-use value::{Value, cpus, local, types_of_service};
+use kinds::Direction;
+pub use kinds::{Confidence, Length, Names, Output, Question, Test};
+use value::{Value, types_of_service};
 
+mod kinds;
 mod value;
 
 /// Options of all tests that take a value.
-const WITH_VALUE: &str = "aAbBDfFHiIkKlLnoOpPtTvwWYZ";
+pub(super) const WITH_VALUE: &str = "aAbBDfFHiIkKlLnoOpPstTvwWyYZ";
 /// Options of all tests that take none.
-const WITHOUT_VALUE: &str = "cCdjNrV46";
+pub(super) const WITHOUT_VALUE: &str = "cCdhjrSV46";
 /// Options of a test that take a value.
-const TEST_WITH_VALUE: &str = "bdeHKLmMpPrRsStT";
+pub(super) const TEST_WITH_VALUE: &str = "bdeGHijKLmMPqrRsStTuwW";
 /// Options of a test that take none.
-const TEST_WITHOUT_VALUE: &str = "cCDj46";
+pub(super) const TEST_WITHOUT_VALUE: &str = "aBcCDghInNUV46";
 /// Options of a test that name results, or none for the usual ones.
-const SELECTORS: &str = "koO";
+pub(super) const SELECTORS: &str = "koO";
 
 /// Maximum duration of a test, seconds, and most requests that are outstanding.
 const MAX_QUANTITY: u32 = 86_400;
@@ -27,6 +29,24 @@ const MAX_QUANTITY: u32 = 86_400;
 const MAX_PASSPHRASE: usize = 647;
 /// Most octets of a call.
 const MAX_CALL: u32 = 64 << 20;
+/// Most buffers of a direction.
+const MAX_WIDTH: u32 = 1 << 20;
+const WIDTH: &str = "a number of buffers up to 1048576";
+/// Where the options of one test are.
+const BEHIND: &str = " behind --";
+/// Options that change the figure and are not done here.
+const UNSUPPORTED: [(&str, char, &str); 5] = [
+    ("", 'N', "without a netserver nothing says what has arrived"),
+    (BEHIND, 'f', "packets are fragmented as the kernel has it"),
+    (BEHIND, 'F', "connections are made without TCP fast open"),
+    (BEHIND, 'l', "there is no multicast"),
+    (BEHIND, 'p', "the kernel chooses the ports of connections"),
+];
+
+/// 0 is netperf's word for its own choice.
+fn some_positive(number: Option<u32>) -> Option<u32> {
+    number.filter(|number| *number > 0)
+}
 
 /// An option is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,79 +63,12 @@ pub enum OptionsError {
     /// It has no value, or a wrong one.
     #[error("option -{option} is {found:?}, expected {expected}")]
     Value { option: char, found: String, expected: &'static str },
+    /// It changes the figure, and is not done here.
+    #[error("option -{option}{place} is not supported: {reason}")]
+    Unsupported { option: char, place: &'static str, reason: &'static str },
     /// Something that is no option.
     #[error("{0:?} is not an option")]
     Stray(String),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Test {
-    pub shape: Shape,
-    /// In datagrams.
-    pub udp: bool,
-    /// Out of a file by sendfile(2).
-    pub sends_files: bool,
-    /// Named `OMNI`: its results are those of selectors.
-    pub omni: bool,
-}
-
-/// Options that print and exit (`-h`, `-V`, `-O ?`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// The maximum segment size of a connection to the server (`TCP_MSS`).
-    Mss,
-    /// How fast the meter of the CPUs counts, here (`LOC_CPU`) or there (`REM_CPU`). Scripts give it back with `-c` and
-    /// `-C`.
-    CpuRate {
-        /// At the peer.
-        far: bool,
-    },
-    /// The version of the client (`-V`).
-    Version,
-}
-
-/// How long a test lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
-    Seconds(u32),
-    /// Octets of a stream, or transactions.
-    Units(u64),
-}
-
-/// Which results are printed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Names {
-    /// Those that netperf prints where none is named.
-    Usual,
-    All,
-    /// Those with these names, in capitals.
-    Named(Vec<String>),
-}
-
-/// What is printed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
-    /// The classic lines.
-    Classic,
-    /// `NAME=VALUE` (`-k`).
-    Pairs(Names),
-    /// Names and values with commas (`-o`).
-    Commas(Names),
-    /// Columns (`-O`).
-    Columns(Names),
-}
-
-/// Tests until the interval is narrow enough.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Confidence {
-    /// 0.95 or 0.99.
-    pub level: f64,
-    /// Full width of the interval, as a part of the mean.
-    pub width: f64,
-    /// Most tests.
-    pub most: u32,
-    /// Fewest tests.
-    pub least: u32,
 }
 
 /// What a client is asked for.
@@ -123,6 +76,12 @@ pub struct Confidence {
 pub struct Options {
     /// The host of the server.
     pub host: String,
+    /// The family of its control connection; `None` for IPv4 where it has an address of that.
+    pub family: Option<Family>,
+    /// How long to wait before the payload begins.
+    pub wait: Duration,
+    /// What is printed behind results that have no headings.
+    pub brand: Option<String>,
     /// The port of its control connections.
     pub port: u16,
     pub test: Test,
@@ -156,18 +115,40 @@ pub struct Options {
     pub congestion: [Option<String>; 2],
     /// Type of service of the packets of both ends.
     pub tos: [Option<u8>; 2],
+    /// SO_PRIORITY of both ends.
+    pub priority: [Option<u32>; 2],
+    /// Bound of the segments of this end, octets.
+    pub mss: Option<u32>,
+    /// Bound of the rate of this end by the kernel, bytes/s.
+    pub pacing_rate: Option<u32>,
+    /// TCP_CORK.
+    pub cork: bool,
+    /// Buffers of sends and of receives.
+    pub width: [Option<u32>; 2],
+    /// Where they begin, at both ends.
+    pub placement: [[Placement; 2]; 2],
+    /// Files that they are filled from, at both ends.
+    pub fill: [Option<String>; 2],
+    /// Whether a connection that fails is made again.
+    pub retries: bool,
+    /// A name of the test.
+    pub uuid: Option<String>,
     /// Whether packets of the test may go by a router, where it is told.
     pub routed: Option<bool>,
     /// The host or address of the server that the data connection goes to; `None` for that of the control connection.
     pub data_host: Option<String>,
+    /// The family of the data connection; `None` for that of the control connection.
+    pub data_family: Option<Family>,
     /// The passphrase that the server waits for.
     pub passphrase: Option<String>,
-    /// Calls that send at the beginning of each interval; `None` for as many as can be.
-    pub interval_burst: Option<u32>,
-    /// The interval; `None` for 1 ms.
-    pub interval: Option<Duration>,
-    /// The address of the data connection at this end.
-    pub local: Option<Ipv4Addr>,
+    /// Calls of both ends in each interval; `None` for as many as can be.
+    pub bursts: [Option<u32>; 2],
+    /// The intervals of both ends; `None` for 1 ms.
+    pub intervals: [Option<Duration>; 2],
+    /// The host or address of this end of the control connection, which the data connection has too.
+    pub control_local: Option<String>,
+    /// The host or address of this end of the data connection.
+    pub local: Option<String>,
     /// How long a transaction of datagrams may take before another one takes its place.
     pub socket_timeout: Option<Duration>,
     /// Ports of the data connection here and there; 0 for any.
@@ -185,6 +166,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             host: "localhost".to_owned(),
+            family: None,
+            wait: Duration::ZERO,
+            brand: None,
             port: PORT,
             test: Test { shape: Shape::Stream, udp: false, sends_files: false, omni: false },
             question: None,
@@ -203,11 +187,22 @@ impl Default for Options {
             burst: 0,
             congestion: [None, None],
             tos: [None; 2],
+            priority: [None; 2],
+            mss: None,
+            pacing_rate: None,
+            cork: false,
+            width: [None; 2],
+            placement: [[Placement::default(); 2]; 2],
+            fill: [None, None],
+            retries: false,
+            uuid: None,
             routed: None,
             data_host: None,
+            data_family: None,
             passphrase: None,
-            interval_burst: None,
-            interval: None,
+            bursts: [None; 2],
+            intervals: [None; 2],
+            control_local: None,
             local: None,
             socket_timeout: None,
             data_ports: [0; 2],
@@ -258,6 +253,10 @@ fn split_options(
                 continue;
             }
             if !with.contains(letter) {
+                let of = |known: &&(&str, char, &str)| (known.0, known.1) == (place, letter);
+                if let Some((_, option, reason)) = UNSUPPORTED.iter().find(of) {
+                    return Err(OptionsError::Unsupported { option: *option, place, reason });
+                }
                 let mut expected: Vec<String> = without
                     .chars()
                     .chain(with.chars())
@@ -297,6 +296,18 @@ impl Options {
         self.routed.unwrap_or_else(|| self.test.shape.may_be_routed(self.test.udp))
     }
 
+    /// The bound of the calls of this end (0) or the server's (1).
+    pub(super) fn intervals_of(&self, end: usize) -> Option<Intervals> {
+        let length = self.intervals[end].unwrap_or(Duration::from_millis(1));
+        self.bursts[end].map(|calls| Intervals { calls, length })
+    }
+
+    /// Whether the time of each call, or of each transaction, is a result.
+    pub(super) fn keeps_latencies(&self) -> bool {
+        let transacts = !matches!(self.test.shape, Shape::Stream | Shape::Maerts);
+        transacts || self.latencies || self.verbosity > 1 || self.output.names_latencies()
+    }
+
     /// Reads the words behind the name of the program.
     pub fn parse(words: &[String]) -> Result<Self, OptionsError> {
         let mut options = Self { command_line: words.join(" "), ..Self::default() };
@@ -307,15 +318,26 @@ impl Options {
         for (letter, value) in split_options(global, WITH_VALUE, WITHOUT_VALUE, "", "")? {
             options.take(letter, value.as_deref().unwrap_or_default())?;
         }
-        let own = split_options(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, " behind --")?;
+        let own = split_options(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, BEHIND)?;
+        let mut direction = Direction::default();
         for (letter, value) in own {
-            options.take_own(letter, value.as_deref().unwrap_or_default(), value.as_deref())?;
+            options.take_own(letter, value.as_deref(), &mut direction)?;
         }
-        if options.interval_burst.is_some() && options.test.shape == Shape::Maerts {
+        options.test.shape = match direction.shape(options.test) {
+            Some(shape) => shape,
+            None => return Value('c', "").wrong("a test of transactions"),
+        };
+        if options.bursts[0].is_some() && options.test.shape == Shape::Maerts {
             return Value('b', "").wrong("a test in which this end sends");
         }
-        if options.interval.is_some() && options.interval_burst.is_none() {
-            options.without_effect.push('w');
+        for end in [0, 1] {
+            if options.intervals[end].is_some() && options.bursts[end].is_none() {
+                options.without_effect.push('w');
+            }
+        }
+        if options.host == "localhost" && options.family == Some(Family::Ipv6) {
+            // the name may be one of IPv4 alone
+            "::1".clone_into(&mut options.host);
         }
         if options.test.omni && options.output == Output::Classic {
             options.output = Output::Columns(Names::Usual);
@@ -326,7 +348,11 @@ impl Options {
     fn take(&mut self, letter: char, text: &str) -> Result<(), OptionsError> {
         let value = Value(letter, text);
         match letter {
-            'H' => text.split(',').next().unwrap_or_default().clone_into(&mut self.host),
+            'H' => {
+                let (host, family) = value.host()?;
+                self.host = host.unwrap_or_else(|| std::mem::take(&mut self.host));
+                self.family = family.or(self.family);
+            }
             'p' => {
                 let port = value.halves()[0];
                 self.port = match port.parse() {
@@ -352,21 +378,44 @@ impl Options {
             'D' => self.interim = Some(value.seconds()?),
             'I' => self.width(&value)?,
             'i' => self.iterations(&value)?,
-            'T' => self.on_cpu = cpus(&value)?,
+            'T' => {
+                self.on_cpu =
+                    value.numbers(u32::MAX, "the number of a CPU, or two with a comma")?;
+            }
             'Y' => self.tos = types_of_service(&value)?,
-            // the control connection needs no address of its own
-            'L' => self.local = self.local.or(local(&value)?),
+            'y' => {
+                self.priority =
+                    value.numbers(1 << 30, "a priority of packets, or two with a comma")?;
+            }
+            'L' => self.control_local = value.host()?.0,
+            's' => {
+                let seconds = value.whole(0, MAX_QUANTITY, "seconds up to 86400")?;
+                self.wait = Duration::from_secs(seconds.into());
+            }
+            'B' => self.brand = Some(text.to_owned()),
+            'F' => self.fill = value.files()?,
+            'W' => self.width = value.numbers(MAX_WIDTH, WIDTH)?.map(some_positive),
+            'a' | 'A' => {
+                let end = usize::from(letter == 'A');
+                value.place(&mut self.placement[end], |place, to| (to, place.offset))?;
+            }
+            'o' | 'O' => {
+                let end = usize::from(letter == 'O');
+                value.place(&mut self.placement[end], |place, offset| (place.alignment, offset))?;
+            }
             'j' => self.latencies = true,
             'V' => self.question = Some(Question::Version),
+            'h' => self.question = Some(Question::Help),
             'Z' if text.is_empty() || text.len() > MAX_PASSPHRASE => {
                 return value.wrong("a passphrase of 1 to 647 octets");
             }
             'Z' => self.passphrase = Some(text.to_owned()),
-            'b' => self.interval_burst = value.interval_burst()?,
-            'w' => self.interval = Some(value.interval()?),
-            '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
-            // they choose what netperf does anyway here, or fill memory with something else
-            '4' | 'd' => {}
+            'b' => self.bursts = value.bursts()?,
+            'w' => self.intervals = value.intervals()?,
+            '6' => self.family = Some(Family::Ipv6),
+            '4' => self.family = Some(Family::Ipv4),
+            'd' => {}
+            // counts of CPUs, keepalive, and octets that are touched where netperf is built so: no package is
             _ => self.without_effect.push(letter),
         }
         Ok(())
@@ -375,22 +424,51 @@ impl Options {
     fn take_own(
         &mut self,
         letter: char,
-        text: &str,
-        selectors: Option<&str>,
+        given: Option<&str>,
+        direction: &mut Direction,
     ) -> Result<(), OptionsError> {
+        let text = given.unwrap_or_default();
         let value = Value(letter, text);
         match letter {
             's' => self.buffers[0] = value.sizes(u32::MAX)?,
             'S' => self.buffers[1] = value.sizes(u32::MAX)?,
-            'm' => [self.message[0][0], self.message[1][0]] = value.split_sizes(MAX_CALL)?,
-            'M' => [self.message[1][1], self.message[0][1]] = value.split_sizes(MAX_CALL)?,
-            'H' => self.data_host = value.data_host()?.or(self.data_host.take()),
+            'm' | 'M' => {
+                let [first, second] = value.split_sizes(MAX_CALL)?;
+                let end = usize::from(letter == 'M');
+                // the calls that send are first, those of the sender's peer second
+                self.message[end][end] = first.or(self.message[end][end]);
+                self.message[1 - end][end] = second.or(self.message[1 - end][end]);
+                if self.test.omni {
+                    direction.sends |= first.is_some();
+                    direction.receives |= second.is_some();
+                }
+            }
+            'H' => {
+                let (host, family) = value.host()?;
+                self.data_host = host.or(self.data_host.take());
+                self.data_family = family.or(self.data_family);
+            }
             'r' => {
                 let sizes = value.sizes(MAX_CALL)?;
                 self.transaction = sizes.map(|size| size.unwrap_or(1));
+                if self.test.omni {
+                    (direction.sends, direction.receives) = (true, true);
+                }
             }
             'D' => self.nodelay = true,
-            'L' => self.local = local(&value)?,
+            'C' => self.cork = true,
+            'U' => self.retries = true,
+            'u' => self.uuid = Some(text.to_owned()),
+            'G' => self.mss = Some(value.whole(1, 65_535, "octets of a segment up to 65535")?),
+            'q' => {
+                let rate = value.whole(0, u32::MAX, "bytes/s up to 4294967295")?;
+                self.pacing_rate = some_positive(Some(rate));
+            }
+            'W' => {
+                let width = value.whole(0, MAX_WIDTH, WIDTH)?;
+                self.width[0] = some_positive(Some(width));
+            }
+            'L' => self.local = value.host()?.0,
             'R' => {
                 let allowed = value.whole(0, 1, "0 or 1: whether packets may go by a router")?;
                 self.routed = Some(allowed == 1);
@@ -424,20 +502,20 @@ impl Options {
                 };
             }
             'd' => {
-                self.test.shape = match text.to_ascii_lowercase().as_str() {
+                let named = match text.to_ascii_lowercase().as_str() {
                     "send" | "xmit" | "stream" | "transmit" | "2" => Shape::Stream,
                     "recv" | "receive" | "maerts" | "4" => Shape::Maerts,
                     "rr" | "6" => Shape::RequestResponse,
                     _ => return value.wrong("send, recv or rr"),
                 };
+                // other tests have their direction
+                direction.named = Some(named).filter(|_| self.test.omni);
             }
-            'c' if self.test.shape == Shape::RequestResponse => {
-                self.test.shape = Shape::ConnectRequestResponse;
-            }
-            'j' => self.latencies = true,
-            'k' | 'o' | 'O' => self.select(letter, selectors)?,
-            '6' => return value.wrong("IPv4; data connections of IPv6 are not there yet"),
-            '4' => {}
+            'c' => direction.connects = true,
+            'k' | 'o' | 'O' => self.select(letter, given)?,
+            'h' => self.question = Some(Question::Help),
+            '6' => self.data_family = Some(Family::Ipv6),
+            '4' => self.data_family = Some(Family::Ipv4),
             _ => self.without_effect.push(letter),
         }
         Ok(())
@@ -468,13 +546,8 @@ impl Options {
     /// `most,fewest`, where one value is both; from 3 to 30 tests, and never fewer than the fewest, as in netperf.
     fn iterations(&mut self, value: &Value<'_>) -> Result<(), OptionsError> {
         let before = self.confidence.unwrap_or(Confidence::USUAL);
-        let [most, least] = value.halves().map(|half| match half {
-            "" => None,
-            half => Some(half.parse::<u32>()),
-        });
-        let (Ok(most), Ok(least)) = (most.unwrap_or(Ok(1)), least.unwrap_or(Ok(1))) else {
-            return value.wrong("most tests, and the fewest with a comma");
-        };
+        let tests = value.numbers(u32::MAX, "most tests, and the fewest with a comma")?;
+        let [most, least] = tests.map(|tests| tests.unwrap_or(1));
         let [most, least] = [most.max(least), least].map(|tests| tests.clamp(3, 30));
         self.confidence = Some(Confidence { most, least, ..before });
         Ok(())
@@ -494,17 +567,6 @@ impl Options {
             _ => Output::Columns(names),
         };
         Ok(())
-    }
-}
-
-impl Confidence {
-    /// As netperf has it.
-    const USUAL: Self = Self { level: 0.99, width: 0.05, most: 10, least: 3 };
-}
-
-impl fmt::Display for Confidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+/-{:.3}% @ {:.0}% conf. ", self.width * 50.0, self.level * 100.0)
     }
 }
 
@@ -549,7 +611,7 @@ mod tests {
         assert_eq!(options.congestion, [Some("reno".to_owned()), Some("cubic".to_owned())]);
         assert_eq!((options.burst, options.data_ports), (8, [0, 5000]));
         assert_eq!(options.socket_timeout, Some(Duration::from_secs(2)));
-        assert_eq!(options.local, Some(Ipv4Addr::new(127, 0, 0, 2)));
+        assert_eq!(options.local.as_deref(), Some("127.0.0.2"));
         for (text, expected) in [
             ("0xb8,16", [Some(0xb8), Some(16)]),
             ("EF", [Some(0xb8); 2]),
@@ -572,29 +634,72 @@ mod tests {
         ] {
             assert_eq!(parsed(&format!("-- {line}")).unwrap().message, [here, there], "{line}");
         }
-        let elsewhere = |line: &str| parsed(line).unwrap().data_host;
-        assert_eq!(elsewhere("-H a -- -H 192.0.2.9/24,4").as_deref(), Some("192.0.2.9"));
-        assert_eq!(elsewhere("-H a -- -H ,inet"), None);
-        let paced = parsed("-b 3 -w 10 -Z secret").unwrap();
-        assert_eq!(
-            (paced.interval_burst, paced.interval),
-            (Some(3), Some(Duration::from_millis(10)))
-        );
+        for (line, host, family) in [
+            ("-H 192.0.2.9/24,4", Some("192.0.2.9"), Some(Family::Ipv4)),
+            ("-H ,inet", None, Some(Family::Ipv4)),
+            ("-H fd77::2/64,inet6", Some("fd77::2"), Some(Family::Ipv6)),
+            ("-H fe80::2%eth0", Some("fe80::2%eth0"), None),
+            ("-6", None, Some(Family::Ipv6)),
+        ] {
+            let options = parsed(&format!("-H a -- {line}")).unwrap();
+            assert_eq!(
+                (options.data_host.as_deref(), options.data_family),
+                (host, family),
+                "{line}"
+            );
+        }
+        let control = parsed("-6 -L fe80::1%eth0").unwrap();
+        assert_eq!((control.host.as_str(), control.family), ("::1", Some(Family::Ipv6)));
+        assert_eq!(control.control_local.as_deref(), Some("fe80::1%eth0"));
+        let paced = parsed("-b 3,2 -w 10,200us -Z secret").unwrap();
+        let intervals = |calls, us| Some(Intervals { calls, length: Duration::from_micros(us) });
+        assert_eq!(paced.intervals_of(0), intervals(3, 10_000));
+        assert_eq!(paced.intervals_of(1), intervals(2, 200));
         assert_eq!(paced.passphrase.as_deref(), Some("secret"));
-        assert_eq!(parsed("-w 200u").unwrap().interval, Some(Duration::from_micros(200)));
-        // in front of `--` they are alignments
-        let offsets = parsed("-o 8,8 -k 1,1 -O 8").unwrap();
+        let paced = parsed("-b ,4").unwrap();
+        assert_eq!((paced.intervals_of(0), paced.intervals_of(1)), (None, intervals(4, 1000)));
+        // in front of `--` they are offsets, and octets that no package touches
+        let offsets = parsed("-o 8,4 -k 1,1 -O 16 -a 4K,").unwrap();
+        assert_eq!((offsets.output, offsets.without_effect), (Output::Classic, vec!['k']));
+        let placement = |alignment, offset| Placement::of(alignment, offset).unwrap();
         assert_eq!(
-            (offsets.output, offsets.without_effect),
-            (Output::Classic, vec!['o', 'k', 'O'])
+            offsets.placement,
+            [[placement(4096, 8), placement(8, 4)], [placement(8, 16); 2]]
         );
+        let sockets =
+            parsed("-y 5,3 -W 4 -s 2 -B run1 -F fill -- -G 1400b -q 125000 -u name -C -U");
+        let sockets = sockets.unwrap();
+        assert_eq!((sockets.priority, sockets.width), ([Some(5), Some(3)], [Some(4); 2]));
+        assert_eq!(
+            (sockets.wait, sockets.brand.as_deref()),
+            (Duration::from_secs(2), Some("run1"))
+        );
+        assert_eq!(sockets.fill, [Some("fill".to_owned()), None]);
+        assert_eq!((sockets.mss, sockets.pacing_rate), (Some(1400), Some(125_000)));
+        assert!(sockets.cork && sockets.retries && sockets.uuid.as_deref() == Some("name"));
+        assert_eq!(parsed("-t TCP_RR -- -r80000:80000").unwrap().transaction, [80_000; 2]);
+        assert!(parsed("-- -k P99_LATENCY").unwrap().keeps_latencies());
+        assert!(!parsed("-- -k RT_LATENCY").unwrap().keeps_latencies());
         let question = |line: &str| parsed(line).unwrap().question;
         assert_eq!(question("-t REM_CPU"), Some(Question::CpuRate { far: true }));
         assert_eq!(question("-t tcp_mss -P 0"), Some(Question::Mss));
         assert_eq!(question("-V"), Some(Question::Version));
+        assert_eq!(question("-- -h"), Some(Question::Help));
+        assert_eq!(question("-t UUID"), Some(Question::Uuid));
         assert_eq!(question("-t TCP_RR"), None);
         let omni = parsed("-t OMNI -- -d recv -T tcp -k THROUGHPUT,direction").unwrap();
         assert_eq!(omni.test.shape, Shape::Maerts);
+        for (line, shape) in [
+            ("-t OMNI -- -r 1,1", Shape::RequestResponse),
+            ("-t OMNI -- -c -d rr", Shape::ConnectRequestResponse),
+            ("-t OMNI -- -c", Shape::Connect),
+            ("-t OMNI -- -m ,1K", Shape::Maerts),
+            ("-t OMNI -- -d stream -m 1K,1K", Shape::Stream),
+            ("-t TCP_RR -- -c", Shape::ConnectRequestResponse),
+            ("-t TCP_STREAM -- -d recv -r 1", Shape::Stream),
+        ] {
+            assert_eq!(parsed(line).unwrap().test.shape, shape, "{line}");
+        }
         let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();
         assert_eq!(omni.output, Output::Pairs(Names::Named(names)));
         let selected = parsed("-- -k NOSUCH,throughput -D").unwrap().output;
@@ -616,21 +721,27 @@ mod tests {
     fn a_wrong_option_is_named_with_what_would_be_right() {
         for (line, said) in [
             ("-q", "unsupported option -q; expected one of -4 -6"),
-            ("-- -q", "unsupported option -q behind --"),
+            ("-- -X", "unsupported option -X behind --"),
+            ("-N", "option -N is not supported: without a netserver"),
+            (
+                "-- -F",
+                "option -F behind -- is not supported: connections are made without TCP fast",
+            ),
+            ("-t TCP_NBRR", "option -t is \"TCP_NBRR\", expected TCP_RR or TCP_CRR"),
+            ("-- -c", "option -c is \"\", expected a test of transactions"),
+            ("-a 12", "option -a is \"12\", expected an alignment that is a power of two"),
             ("-t SCTP_STREAM", "option -t is \"SCTP_STREAM\", expected one of TCP_STREAM"),
             ("-l 0", "option -l is \"0\", expected seconds from 1 to 86400"),
             ("-l", "option -l is \"\", expected a value"),
             ("-p 0", "option -p is \"0\", expected a TCP port"),
             ("-I 90", "option -I is \"90\", expected 95 or 99"),
             ("-i x", "option -i is \"x\", expected most tests"),
-            ("-b 1,1", "option -b is \"1,1\", expected a number of calls"),
+            ("-b x", "option -b is \"x\", expected calls of this end"),
             ("-t TCP_MAERTS -b 1", "option -b is \"\", expected a test in which this end sends"),
-            ("-w 1,1", "option -w is \"1,1\", expected a time"),
-            ("-- -H a,6", "option -H is \"a,6\", expected a host and a family of IPv4"),
+            ("-w 0", "option -w is \"0\", expected a time"),
+            ("-- -H a,ipx", "option -H is \"a,ipx\", expected a host, and with a comma 4, 6"),
             ("-f z", "option -f is \"z\", expected one of k"),
             ("-Y af44", "option -Y is \"af44\", expected a number up to 0xff"),
-            ("-- -L here", "option -L is \"here\", expected an IPv4 address"),
-            ("-6", "option -6 is \"\", expected IPv4"),
             ("-- -m 1G", "option -m is \"1G\", expected a size"),
             ("-- -R yes", "option -R is \"yes\", expected 0 or 1"),
             ("lab2", "\"lab2\" is not an option"),

@@ -1,12 +1,15 @@
 //! The texts that netperf prints.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 
 use hdrhistogram::Histogram;
 use linkrate_interop::netperf::Shape;
 use linkrate_model::latency::Percentile;
 use linkrate_sys::connect::is_of_this_host;
 
+use super::details;
+use super::histogram;
 use super::options::{Names, Options, Output};
 use super::report::{Report, Unit};
 use super::selectors;
@@ -14,8 +17,8 @@ use super::selectors;
 /// The least part of a stream that is told to be lost: that of one digit of per cents.
 const MIN_LOST: f64 = 0.001;
 
-/// The first line.
-pub(super) fn banner(options: &Options) -> String {
+/// The first line of a test whose data goes there.
+pub(super) fn banner(options: &Options, data: SocketAddr) -> String {
     let transport = if options.test.udp { "UDP" } else { "TCP" };
     let name = match (options.test.shape, options.test.omni) {
         (_, true) => "OMNI Send".to_owned(),
@@ -28,10 +31,13 @@ pub(super) fn banner(options: &Options) -> String {
     };
     let is_migrated = !options.test.omni && options.test.shape != Shape::Connect;
     let migrated = if is_migrated { "MIGRATED " } else { "" };
-    let mut line = format!(
-        "{migrated}{name} TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to {} () port 0 AF_INET",
-        options.host
-    );
+    let (any, family) = match data {
+        SocketAddr::V4(_) => ("0.0.0.0 (0.0.0.0)", "AF_INET"),
+        SocketAddr::V6(_) => ("::0 (::)", "AF_INET6"),
+    };
+    let host = &options.host;
+    let mut line =
+        format!("{migrated}{name} TEST from {any} port 0 {family} to {host} () port 0 {family}");
     if let Some(confidence) = &options.confidence {
         let _ = write!(line, " : {confidence}");
     }
@@ -76,16 +82,37 @@ pub(super) fn text(options: &Options, report: &Report) -> String {
             .collect(),
         Output::Commas(names) => commas(names, options, report),
         Output::Columns(names) => columns(names, options, report),
-        Output::Classic if options.verbosity == 0 => {
-            let rate = match is_udp_stream(options) {
-                true => sent(report),
-                false => report.rate,
-            };
-            format!("{:.2}\n", Unit::of(options).convert(rate))
+        Output::Classic if options.verbosity == 0 => branded(options, one(options, report)),
+        Output::Classic if options.verbosity == 1 => branded(options, classic(options, report)),
+        Output::Classic => {
+            branded(options, classic(options, report)) + &details::text(options, report)
         }
-        Output::Classic => classic(options, report),
     };
-    warning + &results
+    let times = report.tally.latencies.as_ref().filter(|_| options.verbosity > 1);
+    let histogram = times.map_or_else(String::new, |times| histogram::text(options, times));
+    warning + &results + &histogram
+}
+
+/// One number: the rate, or where CPUs are measured the service demand of this end, or else of the server.
+fn one(options: &Options, report: &Report) -> String {
+    if options.cpu != [false; 2] {
+        let cpu = Cpu::of(options, report);
+        let end = usize::from(!options.cpu[0]);
+        return format!("{:6.3} {}\n", [cpu.here[1], cpu.there[1]][end], cpu.methods[end]);
+    }
+    let rate = match is_udp_stream(options) {
+        true => sent(report),
+        false => report.rate,
+    };
+    format!("{:.2}\n", Unit::of(options).convert(rate))
+}
+
+/// Results with the brand behind their first line, where that has no headings.
+fn branded(options: &Options, results: String) -> String {
+    match (&options.brand, results.split_once('\n')) {
+        (Some(brand), Some((first, rest))) if !options.banner => format!("{first} {brand}\n{rest}"),
+        _ => results,
+    }
 }
 
 fn commas(names: &Names, options: &Options, report: &Report) -> String {
@@ -231,15 +258,29 @@ fn stream(options: &Options, report: &Report) -> String {
 fn transactions(options: &Options, report: &Report) -> String {
     let with_cpu = options.cpu != [false; 2];
     let cpu = Cpu::of(options, report);
+    let unit = Unit::of(options);
     let mut text = String::new();
     if options.banner && with_cpu {
         let [local, remote] = cpu.methods;
+        let (what, rate, demand) = match unit.is_transactions() {
+            true => ("Trans.", "Rate", "us/Tr"),
+            false => ("Tput", unit.name(), "us/KB"),
+        };
         let _ = write!(
             text,
             "Local /Remote\n\
-             Socket Size   Request Resp.  Elapsed Trans.   CPU    CPU    S.dem   S.dem\n\
-             Send   Recv   Size    Size   Time    Rate     local  remote local   remote\n\
-             bytes  bytes  bytes   bytes  secs.   per sec  % {local}    % {remote}    us/Tr   us/Tr\n\n"
+             Socket Size   Request Resp.  Elapsed {what:<8} CPU    CPU    S.dem   S.dem\n\
+             Send   Recv   Size    Size   Time    {rate:<8} local  remote local   remote\n\
+             bytes  bytes  bytes   bytes  secs.   per sec  % {local}    % {remote}    {demand}   {demand}\n\n"
+        );
+    } else if options.banner && !unit.is_transactions() {
+        let _ = write!(
+            text,
+            "Local /Remote\n\
+             Socket Size   Request  Resp.   Elapsed  \n\
+             Send   Recv   Size     Size    Time     Throughput \n\
+             bytes  Bytes  bytes    bytes   secs.    {}   \n\n",
+            unit.heading()
         );
     } else if options.banner {
         text += "Local /Remote\n\
@@ -252,7 +293,8 @@ fn transactions(options: &Options, report: &Report) -> String {
     let _ = write!(
         text,
         "{send:<6} {receive:<6} {request:<8} {response:<7} {:<6.2}   {:<9.2}",
-        tally.seconds, report.rate
+        tally.seconds,
+        unit.convert(report.rate)
     );
     if with_cpu {
         let _ = write!(
@@ -338,7 +380,7 @@ fn datagrams(options: &Options, report: &Report) -> String {
 /// What netperf gets wrong, or does not say.
 pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
-    if options.cpu != [false; 2] && is_of_this_host(report.data.into()) {
+    if options.cpu != [false; 2] && is_of_this_host(report.data) {
         notes.push(
             "both ends are on this host: its CPU time is that of both, and each service demand contains the other"
                 .to_owned(),

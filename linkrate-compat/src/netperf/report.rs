@@ -1,6 +1,6 @@
 //! What a test has shown, and the units that it is told in.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicU64;
 
 use hdrhistogram::Histogram;
@@ -13,7 +13,7 @@ use crate::cpu::HostCpuUse;
 #[derive(Debug, Clone)]
 pub(super) struct Report {
     /// The address of the server that the data connection went to.
-    pub(super) data: Ipv4Addr,
+    pub(super) data: IpAddr,
     pub(super) tally: Tally,
     pub(super) response: OmniResponse,
     pub(super) results: OmniResults,
@@ -26,12 +26,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Octets of a stream that its receiver has, or transactions, in a second.
+    /// Octets of a stream that its receiver has, or transactions or their octets both ways, in a second.
     pub(super) fn rate_of(options: &Options, tally: &Tally, results: &OmniResults) -> f64 {
         let units = match options.test.shape {
             Shape::Stream => results.received_bytes,
             Shape::Maerts => tally.received_bytes,
-            _ => tally.transactions,
+            _ if Unit::of(options).is_transactions() => tally.transactions,
+            // as far as the server has them
+            _ => results.received_bytes.saturating_add(results.sent_bytes),
         };
         if tally.seconds > 0.0 { units as f64 / tally.seconds } else { 0.0 }
     }
@@ -51,12 +53,14 @@ pub(super) struct Tally {
     pub(super) paused_seconds: f64,
     /// This end of the data connection; of several, of the last one.
     pub(super) local: Option<SocketAddr>,
-    /// Latencies of transactions, ns.
+    /// Times of transactions, or of the calls of a stream, ns.
     pub(super) latencies: Option<Histogram<u64>>,
     /// SO_SNDBUF and SO_RCVBUF at the beginning, and at the end.
     pub(super) buffers: [(u64, u64); 2],
     /// Octets of a send call and of a receive call.
     pub(super) calls: [u32; 2],
+    /// The buffers of each, used in turn.
+    pub(super) widths: [usize; 2],
     pub(super) info: Option<TcpInfo>,
     pub(super) congestion: Option<String>,
 }
@@ -74,15 +78,25 @@ pub(super) struct Unit {
 }
 
 impl Unit {
-    /// Of these options: transactions, or what the letter says, or 10^6 bit.
+    /// Of these options: what the letter says, or 10^6 bit of streams and transactions of others.
     pub(super) fn of(options: &Options) -> Self {
         let letter = match options.test.shape {
             Shape::Stream | Shape::Maerts => {
                 options.unit.filter(|letter| *letter != 'x').unwrap_or('m')
             }
-            _ => 'x',
+            _ => options.unit.unwrap_or('x'),
         };
         Self { letter }
+    }
+
+    /// Of these options for octets: that of transactions is none.
+    pub(super) fn of_octets(options: &Options) -> Self {
+        let unit = Self::of(options);
+        if unit.is_transactions() { Self { letter: 'm' } } else { unit }
+    }
+
+    pub(super) fn is_transactions(self) -> bool {
+        self.letter == 'x'
     }
 
     /// A rate of octets, or of transactions, in this unit.
@@ -98,17 +112,22 @@ impl Unit {
         }
     }
 
-    /// In results of selectors and of intervals.
-    pub(super) fn interim_name(self) -> &'static str {
+    /// Without its time.
+    pub(super) fn name(self) -> &'static str {
         match self.letter {
-            'k' => "10^3bits/s",
-            'm' => "10^6bits/s",
-            'g' => "10^9bits/s",
-            'K' => "KBytes/s",
-            'M' => "MBytes/s",
-            'G' => "GBytes/s",
-            _ => "Trans/s",
+            'k' => "10^3bits",
+            'm' => "10^6bits",
+            'g' => "10^9bits",
+            'K' => "KBytes",
+            'M' => "MBytes",
+            'G' => "GBytes",
+            _ => "Trans",
         }
+    }
+
+    /// In results of selectors and of intervals.
+    pub(super) fn interim_name(self) -> String {
+        format!("{}/s", self.name())
     }
 
     /// In headings of classic lines without CPU.

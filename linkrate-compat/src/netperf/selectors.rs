@@ -20,6 +20,24 @@ fn latency(report: &Report, of: impl Fn(&hdrhistogram::Histogram<u64>) -> f64) -
     Some(format!("{:.2}", of(latencies) / 1e3))
 }
 
+/// The rate of so many octets.
+fn throughput(options: &Options, report: &Report, bytes: u64) -> Option<String> {
+    let rate = bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
+    Some(format!("{:.2}", Unit::of_octets(options).convert(rate)))
+}
+
+/// The name of the test: that of `-u`, or any.
+pub(super) fn uuid(options: &Options) -> Option<String> {
+    let any = || std::fs::read_to_string("/proc/sys/kernel/random/uuid").ok();
+    options.uuid.clone().or_else(any).map(|name| name.trim_end().to_owned())
+}
+
+/// The bound of the calls of this end (0) or the server's (1): calls, and the interval in µs.
+fn intervals(options: &Options, end: usize) -> [u128; 2] {
+    let intervals = options.intervals_of(end);
+    intervals.map_or([0; 2], |asked| [asked.calls.into(), asked.length.as_micros()])
+}
+
 /// Octets of a call, mean.
 fn each(bytes: u64, calls: u64) -> Option<String> {
     Some(format!("{:.2}", bytes as f64 / calls.max(1) as f64))
@@ -39,7 +57,7 @@ fn mode_there(options: &Options, report: &Report, of: fn(CpuModes) -> f32) -> Op
 /// CPU time of this host for each KB or transaction, µs.
 pub(super) fn demand_here(options: &Options, report: &Report) -> Option<f64> {
     let (cpu, tally) = (report.cpu?, &report.tally);
-    match transacts(options) {
+    match Unit::of(options).is_transactions() {
         true if tally.transactions > 0 => Some(cpu.busy_seconds * 1e6 / tally.transactions as f64),
         true => None,
         false => cpu.us_per_kb(tally.sent_bytes + tally.received_bytes),
@@ -75,7 +93,10 @@ pub(super) fn demand_there(options: &Options, report: &Report) -> Option<f64> {
         (true, Shape::Stream) => results.received_bytes,
         _ => tally.sent_bytes + tally.received_bytes,
     };
-    let units = if transacts(options) { tally.transactions as f64 } else { bytes as f64 / 1024.0 };
+    let units = match Unit::of(options).is_transactions() {
+        true => tally.transactions as f64,
+        false => bytes as f64 / 1024.0,
+    };
     let busy_us = percent * 1e4 * f64::from(results.cpus) * tally.seconds;
     (units > 0.0).then(|| busy_us / units)
 }
@@ -150,8 +171,10 @@ const ALL: &[(&str, &str, Value)] = &[
     }),
     ("DEST_ADDR", "Destination Address", |_, report| number(report.data)),
     ("DEST_PORT", "Destination Port", |_, report| number(report.response.data_port)),
-    // AF_INET, by its number in Linux
-    ("DEST_FAMILY", "Destination Family", |_, _| number(2)),
+    // AF_INET and AF_INET6, by their numbers in Linux
+    ("DEST_FAMILY", "Destination Family", |_, report| {
+        number(if report.data.is_ipv4() { 2 } else { 10 })
+    }),
     ("REQUEST_SIZE", "Request Size Bytes", |options, report| {
         number(if transacts(options) { i64::from(report.tally.calls[0]) } else { -1 })
     }),
@@ -187,21 +210,16 @@ const ALL: &[(&str, &str, Value)] = &[
         number(report.results.sent_bytes.saturating_add(report.results.received_bytes))
     }),
     ("LOCAL_SEND_THROUGHPUT", "Local Send Throughput", |options, report| {
-        let rate = report.tally.sent_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
-        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+        throughput(options, report, report.tally.sent_bytes)
     }),
     ("LOCAL_RECV_THROUGHPUT", "Local Recv Throughput", |options, report| {
-        let rate = report.tally.received_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
-        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+        throughput(options, report, report.tally.received_bytes)
     }),
     ("REMOTE_SEND_THROUGHPUT", "Remote Send Throughput", |options, report| {
-        let rate = report.results.sent_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
-        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+        throughput(options, report, report.results.sent_bytes)
     }),
     ("REMOTE_RECV_THROUGHPUT", "Remote Recv Throughput", |options, report| {
-        let rate =
-            report.results.received_bytes as f64 / report.tally.seconds.max(f64::MIN_POSITIVE);
-        (!transacts(options)).then(|| format!("{:.2}", Unit::of(options).convert(rate)))
+        throughput(options, report, report.results.received_bytes)
     }),
     ("LOCAL_CPU_UTIL", "Local CPU Util %", |_, report| {
         report.cpu.map(|cpu| format!("{:.2}", cpu.percent_of_host()))
@@ -250,10 +268,14 @@ const ALL: &[(&str, &str, Value)] = &[
         demand_there(options, report).map(|demand| format!("{demand:.3}"))
     }),
     ("SD_UNITS", "Service Demand Units", |options, _| {
-        number(if transacts(options) { "usec/Tran" } else { "usec/KB" })
+        number(if Unit::of(options).is_transactions() { "usec/Tran" } else { "usec/KB" })
     }),
     ("TRANSACTION_RATE", "Transaction Rate Tran/s", |options, report| {
-        transacts(options).then(|| format!("{:.2}", report.rate))
+        let rate = match Unit::of(options).is_transactions() {
+            true => report.rate,
+            false => report.tally.transactions as f64 / report.tally.seconds.max(f64::MIN_POSITIVE),
+        };
+        transacts(options).then(|| format!("{rate:.2}"))
     }),
     ("RT_LATENCY", "Round Trip Latency usec/tran", |options, report| {
         let outstanding = f64::from(options.burst) + 1.0;
@@ -318,6 +340,51 @@ const ALL: &[(&str, &str, Value)] = &[
     ("THROUGHPUT_CONFID", "Throughput Confidence Width (%)", |_, report| {
         Some(format!("{:.3}", report.width.map_or(-1.0, |width| width * 100.0)))
     }),
+    ("LOCAL_SEND_WIDTH", "Local Send Width", |_, report| number(report.tally.widths[0])),
+    ("LOCAL_RECV_WIDTH", "Local Recv Width", |_, report| number(report.tally.widths[1])),
+    ("LOCAL_SEND_OFFSET", "Local Send Offset", |options, _| number(options.placement[0][0].offset)),
+    ("LOCAL_RECV_OFFSET", "Local Recv Offset", |options, _| number(options.placement[0][1].offset)),
+    ("LOCAL_SEND_ALIGN", "Local Send Alignment", |options, _| {
+        number(options.placement[0][0].alignment)
+    }),
+    ("LOCAL_RECV_ALIGN", "Local Recv Alignment", |options, _| {
+        number(options.placement[0][1].alignment)
+    }),
+    ("REMOTE_SEND_OFFSET", "Remote Send Offset", |options, _| {
+        number(options.placement[1][0].offset)
+    }),
+    ("REMOTE_RECV_OFFSET", "Remote Recv Offset", |options, _| {
+        number(options.placement[1][1].offset)
+    }),
+    ("REMOTE_SEND_ALIGN", "Remote Send Alignment", |options, _| {
+        number(options.placement[1][0].alignment)
+    }),
+    ("REMOTE_RECV_ALIGN", "Remote Recv Alignment", |options, _| {
+        number(options.placement[1][1].alignment)
+    }),
+    ("LOCAL_CORK", "Local Cork", |options, _| number(u8::from(options.cork))),
+    ("LOCAL_INTERVAL_USECS", "Local Interval Usecs", |options, _| number(intervals(options, 0)[1])),
+    ("LOCAL_INTERVAL_BURST", "Local Interval Burst", |options, _| number(intervals(options, 0)[0])),
+    ("REMOTE_INTERVAL_USECS", "Remote Interval Usecs", |options, _| {
+        number(intervals(options, 1)[1])
+    }),
+    ("REMOTE_INTERVAL_BURST", "Remote Interval Burst", |options, _| {
+        number(intervals(options, 1)[0])
+    }),
+    ("RESULT_BRAND", "Result Tag", |options, _| options.brand.clone().or(Some(String::new()))),
+    ("UUID", "Test UUID", |options, _| uuid(options)),
+    ("LOCAL_SOCKET_PRIO", "Local Socket Priority", |options, _| {
+        options.priority[0].and_then(number)
+    }),
+    ("REMOTE_SOCKET_PRIO", "Remote Socket Priority", |options, _| {
+        options.priority[1].and_then(number)
+    }),
+    ("LOCAL_FILL_FILE", "Local Fill File", |options, _| {
+        options.fill[0].clone().or(Some(String::new()))
+    }),
+    ("REMOTE_FILL_FILE", "Remote Fill File", |options, _| {
+        options.fill[1].clone().or(Some(String::new()))
+    }),
     ("COMMAND_LINE", "Command Line", |options, _| {
         Some(format!("\"netperf {}\"", options.command_line))
     }),
@@ -342,20 +409,9 @@ const WITHOUT_VALUE: &[(&str, &str)] = &[
     ("SOURCE_PORT", "Source Port"),
     ("SOURCE_ADDR", "Source Address"),
     ("SOURCE_FAMILY", "Source Family"),
-    ("LOCAL_SEND_OFFSET", "Local Send Offset"),
-    ("LOCAL_RECV_OFFSET", "Local Recv Offset"),
-    ("LOCAL_SEND_ALIGN", "Local Send Alignment"),
-    ("LOCAL_RECV_ALIGN", "Local Recv Alignment"),
-    ("LOCAL_SEND_WIDTH", "Local Send Width"),
-    ("LOCAL_RECV_WIDTH", "Local Recv Width"),
     ("LOCAL_SEND_DIRTY_COUNT", "Local Send Dirty Count"),
     ("LOCAL_RECV_DIRTY_COUNT", "Local Recv Dirty Count"),
     ("LOCAL_RECV_CLEAN_COUNT", "Local Recv Clean Count"),
-    ("LOCAL_CORK", "Local Cork"),
-    ("REMOTE_SEND_OFFSET", "Remote Send Offset"),
-    ("REMOTE_RECV_OFFSET", "Remote Recv Offset"),
-    ("REMOTE_SEND_ALIGN", "Remote Send Alignment"),
-    ("REMOTE_RECV_ALIGN", "Remote Recv Alignment"),
     ("REMOTE_SEND_DIRTY_COUNT", "Remote Send Dirty Count"),
     ("REMOTE_RECV_DIRTY_COUNT", "Remote Recv Dirty Count"),
     ("REMOTE_RECV_CLEAN_COUNT", "Remote Recv Clean Count"),
@@ -389,10 +445,6 @@ const WITHOUT_VALUE: &[(&str, &str)] = &[
     ("REMOTE_DRIVER_FIRMWARE", "Remote Driver Firmware"),
     ("REMOTE_DRIVER_BUS", "Remote Driver Bus"),
     ("REMOTE_INTERFACE_SLOT", "Remote Interface Slot"),
-    ("LOCAL_INTERVAL_USECS", "Local Interval Usecs"),
-    ("LOCAL_INTERVAL_BURST", "Local Interval Burst"),
-    ("REMOTE_INTERVAL_USECS", "Remote Interval Usecs"),
-    ("REMOTE_INTERVAL_BURST", "Remote Interval Burst"),
     ("LOCAL_SECURITY_TYPE_ID", "Local OS Security Type ID"),
     ("LOCAL_SECURITY_TYPE", "Local OS Security Type"),
     ("LOCAL_SECURITY_ENABLED_NUM", "Local OS Security Enabled Num"),
@@ -403,12 +455,6 @@ const WITHOUT_VALUE: &[(&str, &str)] = &[
     ("REMOTE_SECURITY_ENABLED_NUM", "Remote OS Security Enabled"),
     ("REMOTE_SECURITY_ENABLED", "Remote OS Security Enabled"),
     ("REMOTE_SECURITY_SPECIFIC", "Remote OS Security Specific"),
-    ("RESULT_BRAND", "Result Tag"),
-    ("UUID", "Test UUID"),
-    ("LOCAL_SOCKET_PRIO", "Local Socket Priority"),
-    ("REMOTE_SOCKET_PRIO", "Remote Socket Priority"),
-    ("LOCAL_FILL_FILE", "Local Fill File"),
-    ("REMOTE_FILL_FILE", "Remote Fill File"),
 ];
 
 /// A result: its name, its heading, and its value where it has one.

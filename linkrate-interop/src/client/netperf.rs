@@ -23,7 +23,7 @@ pub struct NetperfTest {
     control: Control,
     response: OmniResponse,
     /// What was asked, where it was by a classic test.
-    classic: Option<(Classic, OmniRequest)>,
+    classic: Option<Box<(Classic, OmniRequest)>>,
 }
 
 impl NetperfTest {
@@ -73,7 +73,7 @@ impl NetperfTest {
         control.send(&message.octets()[..SHORT_MESSAGE_BYTES], ASKING)?;
         let answer = answer(&mut control, SHORT_MESSAGE_BYTES, None, ASKING)?;
         let response = test.read_response(&answer)?;
-        Ok(Self { control, response, classic: Some((test, asked.clone())) })
+        Ok(Self { control, response, classic: Some(Box::new((test, asked.clone()))) })
     }
 
     /// Finds out what a server speaks, over a connection of its own. One that takes long to answer is taken for one of
@@ -125,12 +125,17 @@ impl NetperfTest {
         &self.response
     }
 
+    /// Waits before the payload begins.
+    pub fn pause(&self, length: Duration) -> Result<(), ClientError> {
+        self.control.pause(length)
+    }
+
     /// Waits for the results of the server, at most for `timeout`. It sends them when its connection has
     /// ended: that of a stream from the client and of transactions when the client has closed it, that of a
     /// stream to the client when its own time is over.
     pub fn end(mut self, timeout: Duration) -> Result<OmniResults, ClientError> {
         const DURING: &str = "waiting for results";
-        let Some((test, asked)) = &self.classic else {
+        let Some((test, asked)) = self.classic.as_deref() else {
             let message = answer(&mut self.control, MESSAGE_BYTES, Some(timeout), DURING)?;
             return Ok(OmniResults::parse(&message)?);
         };

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::message::{Kind, Message, MessageError};
+use super::pace::Intervals;
+use super::ring::Placement;
 
 /// Bits of the flags of requests and responses.
 pub mod flags {
@@ -14,6 +16,10 @@ pub mod flags {
     /// The peer's packets may go by a router. Without it, its sockets have SO_DONTROUTE, and the routes that the host
     /// was given are not theirs, nor is a congestion control that is set on one.
     pub const ROUTING_ALLOWED: u32 = 0x0000_0020;
+    /// Payload in the first packet of a connection (TCP fast open, `-- -F`).
+    pub const FAST_OPEN: u32 = 0x0000_0800;
+    /// Packets are not fragmented (`-- -f`).
+    pub const UNFRAGMENTED: u32 = 0x0001_0000;
 }
 
 /// Numbers of a request before its text.
@@ -24,6 +30,8 @@ const RESULT_NUMBERS: usize = 27;
 const MODES: usize = 5;
 /// Octets of the name of a congestion control, with its zero.
 const CONGESTION_BYTES: usize = 16;
+/// The place of the name of a file that a server fills its payload from, and its octets with its zero.
+const FILL_FILE: (usize, usize) = (REQUEST_NUMBERS + CONGESTION_BYTES / 4, 32);
 /// Words of the names of the interface and of its driver, behind which the congestion control of the results is.
 const RESULT_NAMES: usize = (16 + 4 * 32 + 16) / 4;
 
@@ -117,10 +125,16 @@ pub struct OmniRequest {
     pub send_width: Option<u32>,
     /// Buffers that it receives into; `None`: the server chooses.
     pub receive_width: Option<u32>,
+    /// Where the buffers of its send calls begin.
+    pub send_placement: Placement,
+    /// Where those of its receive calls do.
+    pub receive_placement: Placement,
     /// Octets of a request.
     pub request_size: u32,
     /// Octets of a response.
     pub response_size: u32,
+    /// The bound of the server's calls.
+    pub intervals: Option<Intervals>,
     /// Whether packets may go by a router. A server of linkrate leaves it to the routes of its host.
     pub may_be_routed: bool,
     pub nodelay: bool,
@@ -132,10 +146,14 @@ pub struct OmniRequest {
     pub data_address: Option<IpAddr>,
     /// The address that the client's end of the data has, where it names one, of the same family.
     pub client_address: Option<IpAddr>,
+    /// SO_PRIORITY of the server's sockets; `None` leaves it.
+    pub priority: Option<u32>,
     /// Type of service of the server's packets; `None` leaves it.
     pub tos: Option<u8>,
     /// The congestion control of the server's sockets; empty leaves it.
     pub congestion: String,
+    /// A file of the server's host that its payload is of; empty leaves it.
+    pub fill_file: String,
 }
 
 /// What a server answers.
@@ -163,6 +181,10 @@ pub struct OmniResponse {
     pub cpu_rate: f32,
     /// The length of the test as it was asked for.
     pub test_length: u32,
+    /// The bound of its calls; `None` where it has none, or knows none.
+    pub intervals: Option<Intervals>,
+    /// SO_PRIORITY of its sockets; `None` where it has not set one.
+    pub priority: Option<u32>,
     /// Type of service of its packets; `None` where it has not set one.
     pub tos: Option<u8>,
 }
@@ -300,16 +322,21 @@ impl OmniRequest {
             receive_size: None,
             send_width: None,
             receive_width: None,
+            send_placement: Placement::default(),
+            receive_placement: Placement::default(),
             request_size: 0,
             response_size: 0,
+            intervals: None,
             may_be_routed: shape.may_be_routed(udp),
             nodelay: false,
             measures_cpu: false,
             data_port: 0,
             data_address: None,
             client_address: None,
+            priority: None,
             tos: None,
             congestion: String::new(),
+            fill_file: String::new(),
         }
     }
 
@@ -335,6 +362,22 @@ impl OmniRequest {
             UDP => true,
             other => return Err(refused("protocol", other, "6 (TCP) or 17 (UDP)")),
         };
+        if flags & (flags::FAST_OPEN | flags::UNFRAGMENTED) != 0 {
+            let expected = "none of 0x800 (TCP fast open) and 0x10000 (no fragments)";
+            return Err(refused("flags", format!("{flags:#x}"), expected));
+        }
+        if let Some(touched) =
+            (17..20).map(|index| message.signed(index)).find(|octets| *octets > 0)
+        {
+            return Err(refused("dirty_count", touched, "0: no octets are touched between calls"));
+        }
+        let placement = |field, index| {
+            let (alignment, offset) = (message.word(index), message.word(index + 1));
+            Placement::of(alignment.max(1), offset).ok_or_else(|| {
+                let found = format!("{alignment},{offset}");
+                refused(field, found, "a power of two up to 4096, and at most 65536")
+            })
+        };
         let family = message.word(21);
         let address = |index| address(message, family, index);
         let test_length = message.signed(14);
@@ -351,16 +394,21 @@ impl OmniRequest {
             receive_size: size("receive_size", message.signed(7))?,
             send_width: Some(message.word(4)).filter(|width| *width != 0),
             receive_width: Some(message.word(10)).filter(|width| *width != 0),
+            send_placement: placement("send_alignment", 2)?,
+            receive_placement: placement("recv_alignment", 8)?,
             request_size: size("request_size", message.signed(5))?.unwrap_or(0),
             response_size: size("response_size", message.signed(11))?.unwrap_or(0),
+            intervals: Intervals::of(message.word(26), message.word(27)),
             may_be_routed: flags & flags::ROUTING_ALLOWED != 0,
             nodelay: flags & flags::NO_DELAY != 0,
             measures_cpu: flags & flags::MEASURE_CPU != 0,
             data_port: port(message.word(20))?,
             data_address: address(32),
             client_address: address(28),
+            priority: u32::try_from(message.signed(36)).ok(),
             tos: tos(message.signed(37)),
             congestion: message.text(REQUEST_NUMBERS, CONGESTION_BYTES),
+            fill_file: message.text(FILL_FILE.0, FILL_FILE.1),
         })
     }
 
@@ -374,9 +422,13 @@ impl OmniRequest {
         let open = |size: Option<u32>| size.map_or(-1, u32::cast_signed);
         message.put_signed(0, open(self.send_buffer));
         message.put_signed(1, open(self.send_size));
-        message.put(2, 8);
+        for (index, Placement { alignment, offset }) in
+            [(2, self.send_placement), (8, self.receive_placement)]
+        {
+            message.put(index, alignment);
+            message.put(index + 1, offset);
+        }
         message.put(4, self.send_width.unwrap_or(0));
-        message.put(8, 8);
         message.put(10, self.receive_width.unwrap_or(0));
         // a size there would be that of the server's calls in a stream too
         let reported = |size: u32| if size == 0 { -1 } else { size.cast_signed() };
@@ -411,12 +463,15 @@ impl OmniRequest {
                 Shape::Connect => 0,
             },
         );
+        let [calls, microseconds] = Intervals::words(self.intervals);
+        message.put(26, calls);
+        message.put(27, microseconds);
         put_address(&mut message, 28, self.client_address);
         put_address(&mut message, 32, self.data_address);
-        // the priority of packets is left
-        message.put_signed(36, -1);
+        message.put_signed(36, self.priority.map_or(-1, u32::cast_signed));
         message.put_signed(37, self.tos.map_or(-1, i32::from));
         message.put_text(REQUEST_NUMBERS, CONGESTION_BYTES, &self.congestion);
+        message.put_text(FILL_FILE.0, FILL_FILE.1, &self.fill_file);
         message
     }
 }
@@ -437,6 +492,8 @@ impl OmniResponse {
             cpu_rate: message.float(7),
             test_length: message.word(8),
             data_port: port(message.word(11))?,
+            intervals: Intervals::of(message.word(12), message.word(13)),
+            priority: u32::try_from(message.signed(16)).ok(),
             tos: tos(message.signed(17)),
         })
     }
@@ -458,8 +515,10 @@ impl OmniResponse {
         message.put_float(7, self.cpu_rate);
         message.put(8, self.test_length);
         message.put(11, self.data_port.into());
-        // SO_PRIORITY is left as it is
-        message.put_signed(16, -1);
+        let [calls, microseconds] = Intervals::words(self.intervals);
+        message.put(12, calls);
+        message.put(13, microseconds);
+        message.put_signed(16, self.priority.map_or(-1, u32::cast_signed));
         message.put_signed(17, self.tos.map_or(-1, i32::from));
         message
     }
@@ -563,16 +622,21 @@ mod tests {
             receive_size: Some(16_384),
             send_width: Some(2),
             receive_width: None,
+            send_placement: Placement { alignment: 4096, offset: 16 },
+            receive_placement: Placement::default(),
             request_size: 1,
             response_size: 1,
+            intervals: Intervals::of(3, 10_000),
             may_be_routed: true,
             nodelay: true,
             measures_cpu: true,
             data_port: 0,
             data_address: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
             client_address: Some(Ipv4Addr::new(192, 0, 2, 7).into()),
+            priority: Some(5),
             tos: Some(0xb8),
             congestion: "cubic".to_owned(),
+            fill_file: "/dev/urandom".to_owned(),
         }
     }
 
@@ -631,6 +695,9 @@ mod tests {
         assert_eq!(wrong(14, 90_000), "test_length is 90000, expected at most 86400 s");
         assert!(wrong(1, 1 << 30).starts_with("send_size is 1073741824, expected at most"));
         assert!(wrong(24, 0).starts_with("direction is 0, expected 2"));
+        assert!(wrong(12, 0x820).starts_with("flags is 0x820, expected none of 0x800"));
+        assert!(wrong(17, 8).starts_with("dirty_count is 8, expected 0"));
+        assert!(wrong(8, 24).starts_with("recv_alignment is 24,0, expected a power of two"));
         let other = OmniRequest::parse(&Message::new(Kind::Other(10))).unwrap_err();
         assert_eq!(other.to_string(), "message 10, expected 97");
     }
@@ -675,11 +742,14 @@ mod tests {
             data_port: u16, send_buffer: i32, receive_buffer: i32, send_size: u32,
             receive_size: u32, send_width: u32, receive_width: u32, nodelay: bool,
             measures_cpu: bool, cpu_rate in 0.0_f32..1e9, test_length: u32,
+            calls: u32, microseconds in 1_u32.., priority in prop::option::of(0_u32..1 << 31),
             tos in prop::option::of(1_u8..),
         ) {
+            let intervals = Intervals::of(calls, microseconds);
             let response = OmniResponse {
                 data_port, send_buffer, receive_buffer, send_size, receive_size, send_width,
-                receive_width, nodelay, measures_cpu, cpu_rate, test_length, tos,
+                receive_width, nodelay, measures_cpu, cpu_rate, test_length, intervals, priority,
+                tos,
             };
             prop_assert_eq!(OmniResponse::parse(&response.message()), Ok(response));
         }

@@ -92,6 +92,8 @@ impl Classic {
             cpu_rate: 0.0,
             test_length: 0,
             data_port: 0,
+            intervals: None,
+            priority: None,
             tos: None,
         };
         // the CPU from `measures` on; then the length of the test
@@ -288,6 +290,8 @@ mod tests {
             cpu_rate: 100.0,
             test_length: 7,
             data_port: 4711,
+            intervals: None,
+            priority: None,
             tos: None,
         };
         let form = Form::Classic(Classic::TcpRr);

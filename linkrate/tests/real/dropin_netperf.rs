@@ -240,6 +240,8 @@ fn linkrate_is_netperf_under_its_name() {
     assert!(rate > 1000.0, "{rate}");
     let finished = Running::start(&mut command(&netperf, "-q")).wait().expect_code(2);
     assert!(finished.stderr.contains("unsupported option -q"), "{}", finished.stderr);
+    let finished = Running::start(&mut command(&netperf, "-- -h")).wait().expect_code(0);
+    assert!(finished.stdout.contains("behind --:"), "{}", finished.stdout);
 }
 
 /// Stands for `netperf` in the scripts: each test lasts some thousand transactions or bytes and runs once, whatever
@@ -362,13 +364,16 @@ fn data_goes_to_the_address_that_is_named() {
 }
 
 #[test]
-fn intervals_bound_the_calls_of_this_end() {
+fn intervals_bound_the_calls_of_both_ends() {
     let server = Server::serve();
     for (words, names, most) in [
         // 1,472 octets in 10 ms
         ("-t UDP_STREAM -l 2 -b 1 -w 10 -- -m 1472", "THROUGHPUT", 1.1776),
+        ("-t TCP_MAERTS -l 2 -b ,1 -w ,10 -- -m ,1472", "THROUGHPUT", 1.1776),
         ("-t TCP_RR -l 2 -b 2 -w 10", "TRANSACTION_RATE", 200.0),
+        ("-t UDP_RR -l 2 -b ,2 -w ,10", "TRANSACTION_RATE", 200.0),
         ("-t TCP_CRR -l 2 -b 1 -w 10m", "TRANSACTION_RATE", 100.0),
+        ("-t TCP_CRR -l 2 -b ,1 -w ,10m", "TRANSACTION_RATE", 100.0),
     ] {
         let words = match words.contains(" -- ") {
             true => format!("-P 0 {words} -k {names}"),
@@ -392,4 +397,110 @@ fn a_server_that_waits_for_a_passphrase_gets_it() {
     let rate: f64 = said("-Z secret").expect_code(0).stdout.trim().parse().expect("one number");
     assert!(rate > 1000.0, "{rate}");
     said("-Z other").expect_code(1);
+}
+
+/// What changes the figure at the server is done there, or is an error.
+#[test]
+fn a_server_that_does_not_do_its_half_is_an_error() {
+    needs!("netserver");
+    let server = Server::netserver();
+    let client = |words: &str| {
+        linkrate(&format!("netperf -H 127.0.0.1 -p {} -P 0 -l 1 {words}", server.port))
+    };
+    // the package is built without intervals
+    let refused = client("-t TCP_MAERTS -b ,1 -w ,10").expect_code(1).stderr;
+    assert!(
+        refused.contains("does not do what the second value of -b and -w asks for"),
+        "{refused}"
+    );
+    let values =
+        "REMOTE_SEND_SIZE,REMOTE_SEND_WIDTH,LOCAL_RECV_WIDTH,LOCAL_SOCKET_PRIO,REMOTE_SOCKET_PRIO";
+    let words = format!("-t TCP_MAERTS -W 6,4 -y 3,5 -- -m ,2K -k {values}");
+    let printed = client(&words).expect_code(0).stdout;
+    let found: Vec<&str> =
+        printed.lines().filter_map(|line| Some(line.split_once('=')?.1)).collect();
+    assert_eq!(found, ["2048", "6", "4", "3", "5"], "{printed}");
+    let serve = Server::serve();
+    let words = format!("netperf -H 127.0.0.1 -p {} -t TCP_MAERTS -F ,/etc/hostname", serve.port);
+    let refused = linkrate(&words).expect_code(1).stderr;
+    assert!(refused.contains("Operation not supported"), "{refused}");
+}
+
+/// Options of this end, as far as their effect can be seen on one host.
+#[test]
+fn options_of_this_end_are_in_effect() {
+    needs!("netserver");
+    let directory = tempfile::tempdir().expect("a directory");
+    let fill = directory.path().join("fill");
+    fs::write(&fill, "some payload").expect("a file");
+    for server in [Server::netserver(), Server::serve()] {
+        let mss = server.values("-t TCP_STREAM -l 1", "TRANSPORT_MSS")[0];
+        let words = "-t TCP_STREAM -l 1 -- -G 1400b -k TRANSPORT_MSS";
+        let bound = server.client(&format!("-P 0 {words}")).stdout;
+        let bound: f64 =
+            bound.split('=').nth(1).and_then(|mss| mss.trim().parse().ok()).expect("a size");
+        // timestamps take 12 octets
+        assert!((1380.0..=1400.0).contains(&bound) && mss > 10_000.0, "{bound} {mss}");
+        let rate = server.client("-P 0 -v 0 -t TCP_STREAM -l 2 -- -q 1250000").stdout;
+        let rate: f64 = rate.trim().parse().expect("one number");
+        // bursts at the beginning are not paced
+        assert!((5.0..30.0).contains(&rate), "10 Mb/s are asked for: {rate}");
+        let begun = Instant::now();
+        let branded = server.client("-P 0 -v 0 -t TCP_RR -l 1 -s 1 -B run1").stdout;
+        assert!(branded.ends_with(" run1\n"), "{branded}");
+        assert!(begun.elapsed() >= Duration::from_secs(2), "{:?}", begun.elapsed());
+        for kind in ["TCP_STREAM", "TCP_SENDFILE", "TCP_RR", "UDP_RR"] {
+            server.client(&format!("-t {kind} -l 1 -F {} -a 4096 -o 64", fill.display()));
+        }
+        let units =
+            server.client("-P 0 -t TCP_RR -f m -l 1 -- -r 64K,64K -k THROUGHPUT_UNITS,SD_UNITS");
+        assert_eq!(units.stdout, "THROUGHPUT_UNITS=10^6bits/s\nSD_UNITS=usec/KB\n");
+        let values = server.values("-t TCP_STREAM -l 1 -j", "P50_LATENCY,P99_LATENCY");
+        assert!(values[0] > 0.0 && values[0] <= values[1], "times of send calls: {values:?}");
+        let histogram = server.client("-t TCP_RR -l -1000 -v 2").stdout;
+        assert!(histogram.ends_with(">100_SECS: 0\nHIST_TOTAL:      1000\n"), "{histogram}");
+        assert_eq!(histogram.matches("_USEC").count(), 3, "{histogram}");
+        assert!(histogram.contains("\nAlignment      Offset         RoundTrip"), "{histogram}");
+        let details = server.client("-t TCP_MAERTS -l 1 -v 2").stdout;
+        assert!(details.contains("\nMaximum\nSegment\nSize (bytes)\n"), "{details}");
+    }
+    let server = Server::serve();
+    let missing =
+        linkrate(&format!("netperf -p {} -F /nowhere/at-all", server.port)).expect_code(1);
+    assert!(missing.stderr.contains("-F /nowhere/at-all: "), "{}", missing.stderr);
+}
+
+#[test]
+fn tests_run_over_ipv6() {
+    needs!("netserver");
+    if !Path::new("/proc/net/if_inet6").exists() {
+        return skip("this host has no IPv6");
+    }
+    let servers = [
+        Server::start(&|port| ("netserver", format!("-D -p {port}"))),
+        Server::start(&|port| {
+            (
+                LINKRATE,
+                format!(
+                    "serve --programs netperf --bind :: --allow ::1 --allow 127.0.0.0/8 --netperf-port {port}"
+                ),
+            )
+        }),
+    ];
+    for server in &servers {
+        let port = server.port;
+        let kinds = ["TCP_STREAM", "TCP_MAERTS", "TCP_RR", "TCP_CRR", "UDP_STREAM", "UDP_RR"];
+        at_once(4, &kinds, |kind| {
+            for words in [
+                format!("-6 -p {port} -t {kind} -l 1 --"),
+                format!("-H ::1 -p {port} -t {kind} -l 1 -- -L ::1,6"),
+                format!("-H 127.0.0.1 -p {port} -t {kind} -l 1 -- -H ::1,6"),
+            ] {
+                let words = format!("netperf {words} -k DEST_ADDR,DEST_FAMILY,THROUGHPUT");
+                let printed = linkrate(&words).expect_code(0).stdout;
+                assert!(printed.contains("DEST_ADDR=::1\nDEST_FAMILY=10\n"), "{words}: {printed}");
+                assert!(printed.contains("AF_INET6"), "{printed}");
+            }
+        });
+    }
 }

@@ -1,24 +1,33 @@
 //! Values of options, as netperf writes them.
 
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use linkrate_interop::netperf::Shape;
+use linkrate_interop::netperf::{Placement, Shape};
+use linkrate_model::Family;
 
 use super::{Length, MAX_QUANTITY, OptionsError, Question, Test};
 
-/// A size with netperf's letters: K, M, G for powers of 1024, k, m, g for those of 1000.
-fn size(text: &str) -> Option<u64> {
-    let (digits, unit) = match text.char_indices().last()? {
-        (at, 'K') => (&text[..at], 1 << 10),
-        (at, 'M') => (&text[..at], 1 << 20),
-        (at, 'G') => (&text[..at], 1 << 30),
-        (at, 'k') => (&text[..at], 1000),
-        (at, 'm') => (&text[..at], 1_000_000),
-        (at, 'g') => (&text[..at], 1_000_000_000),
-        _ => (text, 1),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(unit)
+/// The number that a text begins with, whatever is behind it, as atoi(3) reads it; `None` where it begins with none,
+/// which atoi takes for 0.
+fn number(text: &str) -> Option<i64> {
+    let text = text.trim_ascii_start();
+    let sign = usize::from(text.starts_with(['-', '+']));
+    let digits = text[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    text[..sign + digits].parse().ok()
+}
+
+/// A size with netperf's letters, anywhere behind the number: K, M, G for powers of 1024, k, m, g for those of 1000.
+fn size(text: &str) -> Option<i64> {
+    const UNITS: [(char, i64); 6] = [
+        ('K', 1 << 10),
+        ('M', 1 << 20),
+        ('G', 1 << 30),
+        ('k', 1000),
+        ('m', 1_000_000),
+        ('g', 1_000_000_000),
+    ];
+    let units = UNITS.iter().filter(|(letter, _)| text.contains(*letter));
+    units.map(|(_, unit)| *unit).try_fold(number(text)?, i64::checked_mul)
 }
 
 /// A value with its letter.
@@ -35,10 +44,36 @@ impl Value<'_> {
         most: u32,
         expected: &'static str,
     ) -> Result<u32, OptionsError> {
-        match self.1.parse() {
-            Ok(number) if (least..=most).contains(&number) => Ok(number),
+        self.part(self.1, least, most, expected)
+    }
+
+    /// A number that is this part of the value.
+    fn part(
+        &self,
+        text: &str,
+        least: u32,
+        most: u32,
+        expected: &'static str,
+    ) -> Result<u32, OptionsError> {
+        match number(text).and_then(|number| u32::try_from(number).ok()) {
+            Some(number) if (least..=most).contains(&number) => Ok(number),
             _ => self.wrong(expected),
         }
+    }
+
+    /// Two numbers up to `most`, of which one alone is both, and each may be missing.
+    pub(super) fn numbers(
+        &self,
+        most: u32,
+        expected: &'static str,
+    ) -> Result<[Option<u32>; 2], OptionsError> {
+        let mut numbers = [None; 2];
+        for (number, text) in numbers.iter_mut().zip(self.halves()) {
+            if !text.is_empty() {
+                *number = Some(self.part(text, 0, most, expected)?);
+            }
+        }
+        Ok(numbers)
     }
 
     /// Both halves of `first,second`. One value alone is both, and an empty half is open.
@@ -67,18 +102,41 @@ impl Value<'_> {
     fn sizes_of(&self, halves: [&str; 2], most: u32) -> Result<[Option<u32>; 2], OptionsError> {
         let mut sizes = [None; 2];
         for (half, text) in sizes.iter_mut().zip(halves) {
-            // a negative one is open, as an empty one
-            if text.is_empty() || text.starts_with('-') && size(&text[1..]).is_some() {
+            if text.is_empty() {
                 continue;
             }
-            *half = match size(text).and_then(|size| u32::try_from(size).ok()) {
-                // a size of zero is open, as in netperf
-                Some(0) => None,
-                Some(size) if size <= most => Some(size),
+            *half = match size(text).map(|size| (size, u32::try_from(size))) {
+                // zero and negative ones are open, as in netperf
+                Some((..=0, _)) => None,
+                Some((_, Ok(size))) if size <= most => Some(size),
                 _ => return self.wrong("a size such as 16K, or two with a comma, up to 64 MiB"),
             };
         }
         Ok(sizes)
+    }
+
+    /// Where the buffers of sends and receives begin: both alignments (`-a`), or both offsets (`-o`).
+    pub(super) fn place(
+        &self,
+        placements: &mut [Placement; 2],
+        with: impl Fn(Placement, u32) -> (u32, u32),
+    ) -> Result<(), OptionsError> {
+        for (placement, text) in placements.iter_mut().zip(self.halves()) {
+            if text.is_empty() {
+                continue;
+            }
+            let number = size(text).and_then(|size| u32::try_from(size).ok());
+            let found = number.map(|number| with(*placement, number));
+            *placement = match found.and_then(|(to, offset)| Placement::of(to, offset)) {
+                Some(placement) => placement,
+                None => {
+                    return self.wrong(
+                        "an alignment that is a power of two up to 4096, or an offset up to 65536",
+                    );
+                }
+            };
+        }
+        Ok(())
     }
 
     pub(super) fn seconds(&self) -> Result<Duration, OptionsError> {
@@ -92,49 +150,78 @@ impl Value<'_> {
         }
     }
 
-    /// The host of `-- -H host[/width][,family]`; `None` where there is only a family.
-    pub(super) fn data_host(&self) -> Result<Option<String>, OptionsError> {
+    /// The host and the family of `host[/width][,family]`, of which each may be missing. A host may have a zone.
+    pub(super) fn host(&self) -> Result<(Option<String>, Option<Family>), OptionsError> {
         let [address, family] = self.split_pair();
-        if !matches!(family, "" | "4" | "inet" | "INET" | "AF_INET" | "0" | "unspec" | "AF_UNSPEC")
-        {
-            return self
-                .wrong("a host and a family of IPv4; data connections of IPv6 are not there yet");
-        }
+        let family = family.to_ascii_lowercase();
+        let family = match family.as_str() {
+            "" => None,
+            name if name.contains('6') => Some(Family::Ipv6),
+            name if name.contains('4') || name.contains("inet") => Some(Family::Ipv4),
+            name if name.contains("unspec") || name.contains('0') => None,
+            _ => return self.wrong("a host, and with a comma 4, 6, inet, inet6 or unspec"),
+        };
         let host = address.split('/').next().unwrap_or_default();
-        Ok(Some(host.to_owned()).filter(|host| !host.is_empty()))
+        Ok((Some(host.to_owned()).filter(|host| !host.is_empty()), family))
     }
 
-    /// Calls of this end in an interval; none for 0, as in netperf.
-    pub(super) fn interval_burst(&self) -> Result<Option<u32>, OptionsError> {
-        match self.split_pair() {
-            [own, ""] if own.parse::<u32>().is_ok() => Ok(own.parse().ok().filter(|own| *own > 0)),
-            _ => self.wrong("a number of calls of this end; the server is not paced"),
+    /// Names of files here and there.
+    pub(super) fn files(&self) -> Result<[Option<String>; 2], OptionsError> {
+        /// Most octets of a name that a request has room for.
+        const MAX_NAME: usize = 31;
+        let files = self.split_pair();
+        if files[1].len() > MAX_NAME {
+            return self.wrong("a file, and with a comma one of the server with at most 31 octets");
         }
+        Ok(files.map(|file| Some(file.to_owned()).filter(|file| !file.is_empty())))
     }
 
-    /// The interval of this end: ms, or with a letter ms, s or µs (`u`).
-    pub(super) fn interval(&self) -> Result<Duration, OptionsError> {
-        let wrong = || {
-            self.wrong("a time of this end such as 10, 10m, 500u or 1s; the server is not paced")
-        };
-        let digits = self.1.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let Ok(number) = digits.parse::<u32>() else { return wrong() };
-        let time = match &self.1[digits.len()..] {
-            "" | "m" | "ms" => Duration::from_millis(number.into()),
-            "u" | "us" => Duration::from_micros(number.into()),
-            "s" => Duration::from_secs(number.into()),
-            _ => return wrong(),
-        };
-        if time.is_zero() { wrong() } else { Ok(time) }
+    /// Calls in an interval, here and there; none for 0, as in netperf.
+    pub(super) fn bursts(&self) -> Result<[Option<u32>; 2], OptionsError> {
+        let mut bursts = [None; 2];
+        for (burst, text) in bursts.iter_mut().zip(self.split_pair()) {
+            if !text.is_empty() {
+                let calls = self.part(
+                    text,
+                    0,
+                    u32::MAX,
+                    "calls of this end, and with a comma of the server",
+                )?;
+                *burst = Some(calls).filter(|calls| *calls > 0);
+            }
+        }
+        Ok(bursts)
+    }
+
+    /// The intervals here and there: ms, or with a letter ms, s or µs (`u`).
+    pub(super) fn intervals(&self) -> Result<[Option<Duration>; 2], OptionsError> {
+        const EXPECTED: &str =
+            "a time of this end such as 10, 500u or 1s, and with a comma of the server";
+        let mut intervals = [None; 2];
+        for (interval, text) in intervals.iter_mut().zip(self.split_pair()) {
+            if text.is_empty() {
+                continue;
+            }
+            // up to an hour
+            let number = u64::from(self.part(text, 1, 3_600_000, EXPECTED)?);
+            *interval = Some(match text {
+                text if text.contains('m') => Duration::from_millis(number),
+                text if text.contains('u') => Duration::from_micros(number),
+                text if text.contains('s') => Duration::from_secs(number.min(3600)),
+                _ => Duration::from_millis(number),
+            });
+        }
+        Ok(intervals)
     }
 
     pub(super) fn length(&self) -> Result<Length, OptionsError> {
-        match self.1.strip_prefix('-') {
-            Some(units) => match size(units) {
-                Some(units) if (1..=1 << 31).contains(&units) => Ok(Length::Units(units)),
-                _ => self.wrong("a negative number of bytes or transactions up to 2^31"),
-            },
-            None => self.whole(1, MAX_QUANTITY, "seconds from 1 to 86400").map(Length::Seconds),
+        match size(self.1) {
+            Some(units @ ..0) if units >= -(1 << 31) => Ok(Length::Units(units.unsigned_abs())),
+            Some(..0) => self.wrong("a negative number of bytes or transactions up to 2^31"),
+            Some(seconds) if (1..=i64::from(MAX_QUANTITY)).contains(&seconds) => {
+                Ok(Length::Seconds(seconds as u32))
+            }
+            _ => self.wrong("seconds from 1 to 86400"),
         }
     }
 
@@ -150,10 +237,13 @@ impl Value<'_> {
             "UDP_STREAM" => plain(Shape::Stream, true),
             "UDP_RR" => plain(Shape::RequestResponse, true),
             "OMNI" => Test { omni: true, ..plain(Shape::Stream, false) },
+            "TCP_NBRR" | "TCP_TRR" => {
+                return self.wrong("TCP_RR or TCP_CRR; no package of netperf has these two either");
+            }
             _ => {
                 return self.wrong(
                     "one of TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM, UDP_RR, \
-                     OMNI, TCP_MSS, LOC_CPU, REM_CPU",
+                     OMNI, TCP_MSS, LOC_CPU, REM_CPU, UUID",
                 );
             }
         })
@@ -164,6 +254,7 @@ impl Value<'_> {
             "TCP_MSS" => Some(Question::Mss),
             "LOC_CPU" => Some(Question::CpuRate { far: false }),
             "REM_CPU" => Some(Question::CpuRate { far: true }),
+            "UUID" => Some(Question::Uuid),
             _ => None,
         }
     }
@@ -208,32 +299,6 @@ fn type_of_service(text: &str) -> Option<u8> {
     }
 }
 
-/// An address of this host, without the family behind it; `None` for any.
-pub(super) fn local(value: &Value<'_>) -> Result<Option<Ipv4Addr>, OptionsError> {
-    match value.1.split(',').next().unwrap_or_default() {
-        "" => Ok(None),
-        text => match text.parse() {
-            Ok(address) => Ok(Some(address)),
-            Err(_) => value.wrong("an IPv4 address of this host"),
-        },
-    }
-}
-
-/// `N`: both programs on CPU N; `N,`: this one; `,N`: the server.
-pub(super) fn cpus(value: &Value<'_>) -> Result<[Option<u32>; 2], OptionsError> {
-    let mut cpus = [None; 2];
-    for (cpu, text) in cpus.iter_mut().zip(value.halves()) {
-        *cpu = match text {
-            "" => None,
-            text => match text.parse() {
-                Ok(number) => Some(number),
-                Err(_) => return value.wrong("the number of a CPU, or two with a comma"),
-            },
-        };
-    }
-    Ok(cpus)
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -242,12 +307,29 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_size_reads_back(number in 0_u64..1 << 20, unit in "[KMGkmg]?") {
+        fn a_size_reads_back(number in 0_i64..1 << 20, unit in "[KMGkmg]?") {
             let factor = match unit.as_str() {
                 "K" => 1 << 10, "M" => 1 << 20, "G" => 1 << 30,
                 "k" => 1000, "m" => 1_000_000, "g" => 1_000_000_000, _ => 1,
             };
             prop_assert_eq!(size(&format!("{number}{unit}")), Some(number * factor));
+        }
+    }
+
+    #[test]
+    fn a_number_is_read_as_by_atoi() {
+        for (text, expected) in [
+            ("80000:80000", Some(80_000)),
+            ("1400b", Some(1400)),
+            (" +64KB", Some(64 << 10)),
+            ("-2M", Some(-(2 << 20))),
+            ("1.5", Some(1)),
+            ("K", None),
+            ("-", None),
+            ("", None),
+            ("9g9G9M", None),
+        ] {
+            assert_eq!(size(text), expected, "{text}");
         }
     }
 }

@@ -3,15 +3,18 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::socket::is_out_of_buffers;
 
+use super::super::POLL_INTERVAL;
 use super::super::report::Ending;
 use super::source::Source;
 use super::watch::{Guard, Watch};
 use super::{Ended, Keep, failed};
-use crate::netperf::{Ring, Shape};
+use crate::netperf::{Pace, Ring, Shape};
 use linkrate_sys::bounded::is_passing;
 
 /// What a test has moved.
@@ -40,6 +43,8 @@ pub(super) struct Flow {
     pub(super) receive: Ring,
     /// Octets of a stream or transactions that are still to come, of a test that counts them.
     pub(super) units: Option<u64>,
+    /// The bound of its calls.
+    pub(super) pace: Option<Pace>,
     pub(super) tally: Tally,
 }
 
@@ -90,6 +95,7 @@ impl Flow {
                         return Ok(ended);
                     }
                     *stream = None;
+                    self.pause(watch)?;
                     continue;
                 }
                 Shape::Stream => Shutdown::Read,
@@ -110,8 +116,22 @@ impl Flow {
             if let Some(ended) = self.exchange(socket, keep)? {
                 return Ok(ended);
             }
+            self.pause(keep)?;
         }
         Ok(Ended::Done)
+    }
+
+    /// Waits for the next interval where this one has had its calls, and no longer than the test lasts.
+    fn pause(&mut self, keep: &mut impl Keep) -> Result<(), Ending> {
+        let Some(pace) = &mut self.pace else { return Ok(()) };
+        let until = Instant::now() + pace.take();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() || !keep.goes_on()? {
+                return Ok(());
+            }
+            thread::sleep(left.min(POLL_INTERVAL));
+        }
     }
 
     /// Moves one message, or one transaction. `Some` where it ends the test.
@@ -279,6 +299,7 @@ impl Flow {
             self.tally.receive_calls = self.tally.receive_calls.wrapping_add(1);
             if !answers {
                 self.count(octets as u64);
+                self.pause(watch)?;
                 continue;
             }
             match socket.send_to(self.send.next_payload(), sender) {
@@ -291,6 +312,7 @@ impl Flow {
                 Err(error) => return Err(failed(error)),
             }
             self.count_transaction();
+            self.pause(watch)?;
         }
         Ok(Ended::Done)
     }

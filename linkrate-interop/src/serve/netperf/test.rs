@@ -7,8 +7,8 @@ use std::time::Duration;
 use linkrate_sys::bound_socket::{Buffers, datagrams, listener};
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_sys::socket::{
-    buffers, congestion, set_congestion, set_nodelay, set_receive_timeout, set_send_timeout,
-    set_type_of_service,
+    buffers, congestion, set_congestion, set_nodelay, set_priority, set_receive_timeout,
+    set_send_timeout, set_type_of_service,
 };
 use linkrate_sys::tcp_info::tcp_info;
 
@@ -24,7 +24,8 @@ use super::watch::{PAD, Watch};
 use super::{BETWEEN, Control, Ended, Shared, cpus, failed, rate, refusal};
 use crate::iperf3::Transport;
 use crate::netperf::{
-    Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Ring, RingSize, Shape,
+    Form, Kind, MAX_CALL, Message, OmniRequest, OmniResponse, OmniResults, Pace, Placement, Ring,
+    RingSize, Shape,
 };
 
 /// Connections that may wait while the server is busy with one.
@@ -133,6 +134,11 @@ fn grant(shared: &Shared, asked: &OmniRequest) -> Result<(), Refused> {
         let reason = format!("{}, expected UDP_STREAM or UDP_RR", name(asked));
         return Err((refusal::UNSUPPORTED, reason));
     }
+    if !asked.fill_file.is_empty() && !matches!(asked.shape, Shape::Stream | Shape::Connect) {
+        // no client has files of this host sent to it
+        let reason = format!("payload of the file {}, expected none (-F FILE,)", asked.fill_file);
+        return Err((refusal::UNSUPPORTED, reason));
+    }
     let seconds = asked.test_length.max(0).cast_unsigned();
     if seconds > limits.seconds {
         let reason = format!("a test of {seconds} s, expected at most {} s", limits.seconds);
@@ -183,7 +189,10 @@ fn address(shared: &Shared, control: &Control, asked: &OmniRequest) -> Result<So
         let reason = format!("data connection to port {port}, expected {expected}");
         return Err((refusal::NOT_GRANTED, reason));
     }
-    Ok(SocketAddr::new(address, port))
+    // that of the control connection may have a zone
+    let mut address = if address == here.ip() { here } else { SocketAddr::new(address, 0) };
+    address.set_port(port);
+    Ok(address)
 }
 
 fn source(control: &Control, data: SocketAddr, asked: &OmniRequest) -> Result<Source, Ending> {
@@ -227,6 +236,10 @@ impl Sockets {
         if let Some(tos) = asked.tos {
             set_type_of_service(&sockets, tos)?;
         }
+        // the type of service has set it too
+        if let Some(priority) = asked.priority {
+            set_priority(&sockets, priority)?;
+        }
         set_receive_timeout(&sockets, POLL_INTERVAL)?;
         set_send_timeout(&sockets, Some(POLL_INTERVAL))?;
         Ok(sockets)
@@ -248,7 +261,7 @@ fn sizes(socket: impl AsFd) -> (u32, u32) {
 
 /// The buffers of both ways, sizes and numbers as a netserver chooses them, up to [`MAX_CALL`] octets each way.
 fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (RingSize, RingSize) {
-    let ring = |message: u32, call: Option<u32>, width: Option<u32>, buffer: u32| {
+    let ring = |message: u32, call: Option<u32>, width: Option<u32>, place: Placement, buffer| {
         let (call, own) = match (message, call) {
             (0, call) => {
                 let call = call.unwrap_or(buffer).max(1);
@@ -256,12 +269,24 @@ fn rings(asked: &OmniRequest, (send, receive): (u32, u32)) -> (RingSize, RingSiz
             }
             (message, _) => (message, 1),
         };
-        RingSize::of(call as usize, width.unwrap_or(own) as usize)
+        RingSize::of(call as usize, width.unwrap_or(own) as usize, place)
     };
     let most = if asked.udp { MAX_DATAGRAM as u32 } else { MAX_CALL };
     (
-        ring(asked.response_size, asked.send_size, asked.send_width, send.min(most)),
-        ring(asked.request_size, asked.receive_size, asked.receive_width, receive.min(MAX_CALL)),
+        ring(
+            asked.response_size,
+            asked.send_size,
+            asked.send_width,
+            asked.send_placement,
+            send.min(most),
+        ),
+        ring(
+            asked.request_size,
+            asked.receive_size,
+            asked.receive_width,
+            asked.receive_placement,
+            receive.min(MAX_CALL),
+        ),
     )
 }
 
@@ -287,6 +312,8 @@ fn measure(
         measures_cpu: asked.measures_cpu,
         cpu_rate: if asked.measures_cpu { rate() } else { 0.0 },
         test_length: asked.test_length.max(0).cast_unsigned(),
+        intervals: asked.intervals,
+        priority: asked.priority,
         tos: asked.tos,
     };
     control.tell(&form.response(&response))?;
@@ -305,6 +332,7 @@ fn measure(
         send: Ring::to_send(send).map_err(failed)?,
         receive: Ring::to_receive(receive).map_err(failed)?,
         units: (asked.test_length < 0).then_some(asked.test_length.unsigned_abs().into()),
+        pace: asked.intervals.map(Pace::of),
         tally: Tally::default(),
     };
     let mut stream = None;
