@@ -21,6 +21,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/tcp.h>
@@ -151,14 +152,23 @@ static void handle(int signal, void (*handler)(int)) {
     if (sigaction(signal, &action, nullptr)) fail("sigaction");
 }
 
-// slowly until SIGUSR2, so that there is time for many moves
+// slowly until SIGUSR2, so that there is time for many moves, whatever signals come
+static void slow_down() {
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 5000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!fast && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {}
+}
+
 static void *send_slowly(void *) {
-    for (; !sender->done(); usleep(fast ? 0 : 5000)) sender->step(fd_of, 0);
+    for (; !sender->done(); slow_down()) sender->step(fd_of, 0);
     return nullptr;
 }
 
 static void *receive_slowly(void *) {
-    for (; !receiver->done(); usleep(fast ? 0 : 5000)) receiver->step(fd_of, 0);
+    for (; !receiver->done(); slow_down()) receiver->step(fd_of, 0);
     return nullptr;
 }
 
