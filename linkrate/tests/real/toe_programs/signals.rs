@@ -13,7 +13,7 @@ use super::{BYTES, Teller, far, lab, moves, port, program, stream};
 
 #[test]
 fn a_program_under_signals_moves_and_loses_nothing() {
-    moves_under_signals(20, 40_000_000);
+    moves_under_signals(20, 60_000_000);
 }
 
 #[test]
@@ -32,7 +32,10 @@ fn moves_under_signals(count: u64, bytes: u64) {
     needs!(root, "c++");
     let lab = lab("off");
     let port = port();
-    let far = far(&lab, port, bytes, 0);
+    // a peer that is faster would fill the queues
+    let words = format!("{} far {port} {bytes} 0", stream().display());
+    let mut far = Teller::start(lab.exec("client-0", &words).env("STREAM_WAY", "slow"));
+    assert_eq!(far.line(), "listens");
     let mut near = program(&lab, "sut", &format!("connect signals {CLIENT} {port} {bytes}"));
     let connected = near.line();
     let descriptor = connected.strip_prefix("connected ").expect("connected");
@@ -55,9 +58,12 @@ fn moves_under_signals(count: u64, bytes: u64) {
         }
         lab.linkrate("adapter set eth0 toe=off");
     }
+    let up = moves(&lab, "up.toe-off");
     let sent = signals.expect_whole("signals");
     // the rest goes fast
-    kill(pid, Signal::USR2);
+    for pid in [pid, far.child.id()] {
+        kill(pid, Signal::USR2);
+    }
     let said = near.expect_whole("near");
     far.expect_whole("far");
     let number = |said: &str, before: &str| -> u32 {
@@ -67,7 +73,6 @@ fn moves_under_signals(count: u64, bytes: u64) {
     assert_eq!(number(&said, "signals "), number(&sent, "sent "), "{said} {sent}");
     assert!(said.contains("whole, state 1"), "{said}");
     assert_eq!(lab.counter("eth0", "toeHostSegments"), 0);
-    let up = moves(&lab, "up.toe-off");
     assert!(up + 1 >= down, "{up} of {down} have returned");
     println!("{} moves, {} refused", down + up, tried - down);
     lab.down().expect_code(0);

@@ -1,7 +1,7 @@
 // A program that knows nothing of linkrate: it carries a stream of known bytes in each direction over one
 // TCP connection, in one of the ways in which programs wait for sockets, and checks every byte.
 //
-// stream far PORT BYTES WAIT_MS          listens, and waits before it sends and reads
+// stream far PORT BYTES WAIT_MS          listens, and waits before it sends and reads, as STREAM_WAY if that is set
 // stream join ADDRESS PORT BYTES         connects, and does the same at once
 // stream connect WAY ADDRESS PORT BYTES
 // stream accept WAY PORT BYTES
@@ -10,7 +10,7 @@
 // stream signal PID COUNT EVERY_US       sends so many signals, of which the kernel never merges two
 //
 // WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout; signals, slowly and under signals of all
-// kinds; spawn, with a thread that waits until its child has opened the FIFO STREAM_FIFO. Prints "connected FD",
+// kinds; slow, as a peer of that; spawn, with a thread that waits until its child has opened the FIFO STREAM_FIFO. Prints "connected FD",
 // and at the end "whole" with what TCP says of the connection.
 
 #include <arpa/inet.h>
@@ -185,6 +185,14 @@ static void *spawn_programs(void *) {
     return nullptr;
 }
 
+static void carry_slowly() {
+    pthread_t one, other;
+    pthread_create(&one, nullptr, send_slowly, nullptr);
+    pthread_create(&other, nullptr, receive_slowly, nullptr);
+    pthread_join(one, nullptr);
+    pthread_join(other, nullptr);
+}
+
 // A stream under a timer whose handler is interrupted itself, signals to single threads as the runtime of Go
 // sends them, and signals of another program.
 static void under_signals() {
@@ -247,6 +255,9 @@ static void carry(const std::string &way, int fd, bool far, uint64_t bytes) {
         // the far end sends and receives at the same time
         receive_all(nullptr);
         send_all(nullptr);
+    } else if (way == "slow") {
+        handle(SIGUSR2, [](int) { fast = true; });
+        carry_slowly();
     } else if (way == "signals") {
         under_signals();
     } else if (way == "spawn") {
@@ -445,7 +456,8 @@ int main(int count, char **words) {
     if (role == "far") {
         int fd = accept_one(words[2], 0);
         usleep(atoi(words[4]) * 1000);
-        carry("threads", fd, true, strtoull(words[3], nullptr, 10));
+        const char *way = getenv("STREAM_WAY");
+        carry(way ? way : "threads", fd, true, strtoull(words[3], nullptr, 10));
         char byte;
         expect(recv(fd, &byte, 1, 0) == 0, "no end of the stream");
         return 0;
