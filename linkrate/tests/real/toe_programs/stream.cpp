@@ -167,11 +167,6 @@ static void *send_slowly(void *) {
     return nullptr;
 }
 
-static void *receive_slowly(void *) {
-    for (; !receiver->done(); slow_down()) receiver->step(fd_of, 0);
-    return nullptr;
-}
-
 // starts programs, as posix_spawn does: the thread stands still until its child has executed another program
 static void *spawn_programs(void *) {
     char name[] = "true", *words[] = {name, nullptr}, *none[] = {nullptr};
@@ -188,7 +183,7 @@ static void *spawn_programs(void *) {
 static void carry_slowly() {
     pthread_t one, other;
     pthread_create(&one, nullptr, send_slowly, nullptr);
-    pthread_create(&other, nullptr, receive_slowly, nullptr);
+    pthread_create(&other, nullptr, receive_all, nullptr);
     pthread_join(one, nullptr);
     pthread_join(other, nullptr);
 }
@@ -208,7 +203,7 @@ static void under_signals() {
     if (setitimer(ITIMER_REAL, &every, nullptr)) fail("setitimer");
     pthread_t one, other, spawns;
     pthread_create(&one, nullptr, send_slowly, nullptr);
-    pthread_create(&other, nullptr, receive_slowly, nullptr);
+    pthread_create(&other, nullptr, receive_all, nullptr);
     pthread_create(&spawns, nullptr, spawn_programs, nullptr);
     for (; !sender->done() || !receiver->done(); usleep(1000)) {
         pthread_kill(one, SIGURG);
