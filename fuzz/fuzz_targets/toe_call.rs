@@ -1,12 +1,15 @@
 //! Whatever a program has in its registers and in its memory when it makes a call: the call is read within
-//! its bounds, or left to the kernel.
+//! its bounds, or left to the kernel. An option is passed on within its size, and a wait status is decoded.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use linkrate_sys::descriptors;
+use linkrate_sys::ptrace_stop::Event;
 use linkrate_sys::seccomp::Call;
-use linkrate_toe::call::{Asked, MAX_ADDRESS, MAX_OPTION, address, address_bytes, room};
+use linkrate_sys::{descriptors, socket_option};
+use linkrate_toe::call::{
+    Asked, MAX_ADDRESS, MAX_OPTION, OptionName, address, address_bytes, room,
+};
 
 const CALLS: [Call; 9] = [
     Call::Connect,
@@ -31,8 +34,17 @@ fuzz_target!(|bytes: &[u8]| {
     let call = CALLS[usize::from(number) % CALLS.len()];
     match Asked::of(call, &arguments) {
         Some(Asked::Connect { length, .. }) => assert!(length <= MAX_ADDRESS),
-        Some(Asked::SetOption { length, .. }) => assert!(length <= MAX_OPTION),
+        Some(Asked::SetOption { option, length, .. }) => {
+            assert!(length <= MAX_OPTION);
+            expect_plain(option);
+        }
+        Some(Asked::GetOption { option, .. }) => expect_plain(option),
         _ => {}
+    }
+    if let Some((status, _)) = memory.split_first_chunk::<4>()
+        && let Event::Signal(signal) = Event::of(i32::from_le_bytes(*status))
+    {
+        assert!((0..256).contains(&signal));
     }
     if let Some(read) = address(memory) {
         let written = address_bytes(&read);
@@ -51,3 +63,17 @@ fuzz_target!(|bytes: &[u8]| {
         }
     }
 });
+
+/// An option that is passed on is none whose value has an address, a descriptor or another length.
+fn expect_plain(OptionName { level, name }: OptionName) {
+    let Some(size) = socket_option::size(level, name) else { return };
+    assert!((1..=MAX_OPTION).contains(&size));
+    assert!([0, 1, 6, 41].contains(&level), "{level}");
+    // filters and their lock, marks, devices and forced buffers; repair, keys, queues and zero copy
+    let not = match level {
+        1 => &[1, 25, 26, 27, 32, 33, 36, 44, 50, 51, 52, 60][..],
+        6 => &[14, 19, 20, 21, 22, 24, 29, 31, 32, 35, 36, 38][..],
+        _ => &[],
+    };
+    assert!(!not.contains(&name) && (level == 1 || level == 6 || name != 64), "{level} {name}");
+}

@@ -108,6 +108,11 @@ impl Connection {
         }
     }
 
+    /// Why it was lost, once it was.
+    pub fn why_lost(&self) -> Option<&str> {
+        self.lost.as_deref()
+    }
+
     /// Refuses to continue after a loss.
     fn check(&self) -> Result<(), AgentError> {
         match &self.lost {

@@ -17,6 +17,7 @@ use linkrate_model::{CpuMeter, CpuSet, InterfaceKnobs};
 use linkrate_protocol::{Hello, InterfaceFacts, InterfaceSetup, PROTOCOL_VERSION, Reply, Request};
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::error::{SysError, SysResult};
+use linkrate_sys::limits::is_lack;
 use linkrate_sys::stderr;
 
 use crate::connection::{AgentError, Connection, TIMEOUT, expect_reply};
@@ -266,6 +267,17 @@ impl Host {
     /// Its process id, which names its namespaces.
     pub fn pid(&self) -> u32 {
         self.carrier.pid()
+    }
+
+    /// Why its agent answers no request any more, as a phrase.
+    pub(crate) fn broken(&self) -> Option<String> {
+        // a process that has ended, waited for or not, has no namespaces
+        if self.network_namespace().is_err_and(|error| !is_lack(&error)) {
+            return Some(format!("the agent of {} has died", self.name));
+        }
+        // it stood still, and may be in any state
+        let reason = self.connection.why_lost()?;
+        Some(format!("the agent of {} is lost: {reason}", self.name))
     }
 
     pub fn network_namespace(&self) -> io::Result<OwnedFd> {

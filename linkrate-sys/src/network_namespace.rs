@@ -6,7 +6,7 @@ mod handle;
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -47,6 +47,37 @@ pub fn cookie() -> io::Result<u64> {
         return Ok(cookie);
     }
     std::fs::metadata("/proc/thread-self/ns/net").map(|found| found.ino())
+}
+
+/// CAP_NET_ADMIN, include/uapi/linux/capability.h.
+const ADMINISTRATION: u32 = 12;
+
+/// SIOCGSKNS, include/uapi/linux/sockios.h.
+const NAMESPACE_OF_SOCKET: libc::Ioctl = 0x894c;
+
+/// Whether a thread has CAP_NET_ADMIN over the network namespace of a socket, by the user namespace that owns it.
+/// One that has it by a user namespace further out does not count.
+pub fn is_administered_by(socket: impl AsFd, thread: u32) -> io::Result<bool> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"))?;
+    let effective = status
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
+    if effective.is_none_or(|capabilities| capabilities >> ADMINISTRATION & 1 == 0) {
+        return Ok(false);
+    }
+    let opened = |of: BorrowedFd<'_>, request| {
+        // SAFETY: the request takes no argument.
+        let opened = unsafe { libc::ioctl(of.as_raw_fd(), request) };
+        if opened < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made this descriptor, and nothing else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+    };
+    let namespace = opened(socket.as_fd(), NAMESPACE_OF_SOCKET)?;
+    let owner = rustix::fs::fstat(opened(namespace.as_fd(), libc::NS_GET_USERNS)?)?;
+    let of_thread = std::fs::metadata(format!("/proc/{thread}/ns/user"))?;
+    Ok((owner.st_dev, owner.st_ino) == (of_thread.dev(), of_thread.ino()))
 }
 
 /// Keeps `namespace` alive under `path`, a new file, until [`release`].
@@ -90,5 +121,24 @@ mod tests {
     fn a_namespace_has_one_number() {
         assert_eq!(cookie().unwrap(), cookie().unwrap());
         assert_ne!(cookie().unwrap(), 0);
+    }
+
+    #[test]
+    fn who_lacks_the_capability_administers_nothing() {
+        use std::os::unix::process::CommandExt;
+        use std::process::Command;
+        let socket = socket::ip_socket(Family::Ipv4, true).unwrap();
+        let own = is_administered_by(&socket, std::process::id()).unwrap();
+        if !rustix::process::geteuid().is_root() {
+            assert!(!own);
+            return;
+        }
+        let mut other = Command::new("sleep").arg("9").uid(65_534).spawn().unwrap();
+        let of_other = is_administered_by(&socket, other.id());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!of_other.unwrap());
+        // some containers leave root without it
+        println!("root administers its network: {own}");
     }
 }

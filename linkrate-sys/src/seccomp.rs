@@ -11,6 +11,8 @@ use std::process::Command;
 
 use rustix::event::{PollFd, PollFlags};
 
+use crate::process_memory::Memory;
+
 mod filter;
 
 /// The descriptor to which the calls of programs come.
@@ -82,6 +84,31 @@ pub struct Waiting {
     pub call: Option<Call>,
     /// Its arguments. Those that are addresses are of the memory of the program.
     pub arguments: [u64; 6],
+}
+
+/// The memory of a program whose call waits.
+#[derive(Debug)]
+pub struct CallMemory<'a> {
+    listener: &'a Listener,
+    id: u64,
+    memory: Memory,
+}
+
+impl CallMemory<'_> {
+    /// Reads bytes of the program; as [`Memory::read`].
+    pub fn read(&self, address: u64, into: &mut [u8]) -> io::Result<()> {
+        self.memory.read(address, into)
+    }
+
+    /// Writes bytes into the program.
+    ///
+    /// # Errors
+    /// `ENOENT` when the call waits no longer: the program may use the memory for something else. As
+    /// [`Memory::write`].
+    pub fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
+        self.listener.check(self.id)?;
+        self.memory.write(address, bytes)
+    }
 }
 
 /// Whether this kernel and this machine can do it.
@@ -216,8 +243,23 @@ impl Listener {
     /// Whether a call still waits: its program lives, and no signal has ended it. What was read of the
     /// program before is the program's then.
     pub fn still_waits(&self, id: u64) -> bool {
-        let mut id = id;
-        self.control(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw mut id).is_ok()
+        self.check(id).is_ok()
+    }
+
+    /// `ENOENT` unless a call still waits.
+    fn check(&self, mut id: u64) -> io::Result<()> {
+        self.control(libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw mut id).map(drop)
+    }
+
+    /// The memory of the program that makes a call.
+    ///
+    /// # Errors
+    /// `ENOENT` when the call waits no longer: its thread's number may be that of another program. As
+    /// [`Memory::of`].
+    pub fn memory(&self, call: &Waiting) -> io::Result<CallMemory<'_>> {
+        let memory = Memory::of(call.thread)?;
+        self.check(call.id)?;
+        Ok(CallMemory { listener: self, id: call.id, memory })
     }
 
     /// Answers a call with its result or its error number. An answer to a call that waits no longer is
@@ -329,6 +371,36 @@ mod tests {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(connects == 1 && said.contains("Network is down"), "{connects} {said}");
+    }
+
+    #[test]
+    fn nothing_is_written_for_a_call_that_waits_no_longer() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = Command::new("bash");
+        command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9"]).stderr(Stdio::null());
+        supervise(&mut command, theirs.into(), b"x".to_vec());
+        let mut child = command.spawn().unwrap();
+        let mut files = Vec::new();
+        local_socket::receive(&ours, &mut [0; 8], &mut files).unwrap();
+        let listener = Listener::from(files.pop().unwrap());
+        let call = loop {
+            crate::wait::wait(&[listener.as_fd()], Some(10_000_000_000)).unwrap();
+            match listener.take().unwrap() {
+                Some(call) if call.call == Some(Call::Connect) => break call,
+                Some(call) => listener.go_on(call.id),
+                None => {}
+            }
+        };
+        let memory = listener.memory(&call).unwrap();
+        let (at, mut address) = (call.arguments[1], [0; 16]);
+        memory.read(at, &mut address).unwrap();
+        assert_eq!(address[4..8], [192, 0, 2, 1]);
+        memory.write(at, &address).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let refused = [memory.write(at, &address), listener.memory(&call).map(drop)];
+        assert_eq!(refused[0].as_ref().unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(refused[1].as_ref().unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

@@ -32,6 +32,13 @@ pub fn is_tcp(descriptor: impl AsFd) -> bool {
         && is(libc::SO_DOMAIN, &[libc::AF_INET, libc::AF_INET6])
 }
 
+/// Whether every program may choose a congestion control, with any privilege or none.
+pub fn may_choose(congestion: &[u8]) -> bool {
+    let allowed = std::fs::read("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    let name = congestion.split(|byte| *byte == 0).next().unwrap_or_default();
+    allowed.is_ok_and(|names| names.split(u8::is_ascii_whitespace).any(|of| of == name))
+}
+
 /// Whether calls on a descriptor return instead of waiting (O_NONBLOCK).
 pub fn is_nonblocking(descriptor: impl AsFd) -> io::Result<bool> {
     Ok(fcntl_getfl(descriptor)?.contains(OFlags::NONBLOCK))
@@ -99,6 +106,12 @@ mod tests {
         for socket in [near.as_fd(), listening.as_fd(), far.as_fd()] {
             assert!(!is_nonblocking(socket).unwrap() && is_tcp(socket));
         }
+    }
+
+    #[test]
+    fn every_program_may_choose_reno() {
+        assert!(may_choose(b"reno") && may_choose(b"reno\0\0"));
+        assert!(!may_choose(b"unknown") && !may_choose(b"re"));
     }
 
     #[test]

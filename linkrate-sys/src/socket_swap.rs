@@ -27,6 +27,11 @@ const RECEIVE_LOCKED: libc::c_int = 2;
 const GET_FILTER: libc::c_int = 26;
 const RETURN: u16 = 0x06;
 
+/// A bound of the window below this one is the program's: the kernel's own follows the buffer, which has 128 KiB at
+/// first (`tcp_init_buffer_space`, net/ipv4/tcp_input.c), and keeps no mark of one that the program has set. Where it
+/// is smaller with a buffer that the program has chosen, the buffer goes along.
+const CHOSEN_CLAMP: u32 = 32 << 10;
+
 /// IPPROTO_MPTCP, include/uapi/linux/in.h.
 const MULTIPATH: libc::c_int = 262;
 
@@ -150,14 +155,18 @@ pub struct SocketSettings {
     pub congestion: String,
     /// TCP_NODELAY.
     pub nodelay: bool,
-    /// SO_KEEPALIVE, with TCP_KEEPIDLE, TCP_KEEPINTVL, both in seconds, and TCP_KEEPCNT.
-    pub keepalive: Option<(u32, u32, u32)>,
+    /// SO_KEEPALIVE.
+    pub keepalive: bool,
+    /// TCP_KEEPIDLE and TCP_KEEPINTVL, both in seconds, and TCP_KEEPCNT.
+    pub keepalive_times: (u32, u32, u32),
     /// TCP_USER_TIMEOUT, ms; 0 for the kernel's.
     pub user_timeout_ms: u32,
     /// IP_TOS or IPV6_TCLASS.
     pub traffic_class: u8,
     /// IP_TTL or IPV6_UNICAST_HOPS; negative for that of the system.
     pub hop_limit: i32,
+    /// IP_MTU_DISCOVER or IPV6_MTU_DISCOVER.
+    pub mtu_discovery: i32,
     /// SO_PRIORITY.
     pub priority: u32,
     /// SO_MAX_PACING_RATE, bytes/s.
@@ -168,6 +177,8 @@ pub struct SocketSettings {
     pub send_buffer: Option<u32>,
     /// SO_RCVBUF as it reads back, where the program chose it.
     pub receive_buffer: Option<u32>,
+    /// TCP_WINDOW_CLAMP, where it is so small that the program has chosen it.
+    pub window_clamp: Option<u32>,
     /// SO_LINGER, s.
     pub linger: Option<u16>,
 }
@@ -183,27 +194,27 @@ pub fn settings(socket: impl AsFd, is_v4: bool) -> io::Result<SocketSettings> {
         _ => get_int(socket, libc::SOL_SOCKET, name).map(|bytes| u32::try_from(bytes).ok()),
     };
     let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
-    let keepalive = match sockopt::socket_keepalive(socket)? {
-        false => None,
-        true => Some((
-            seconds(sockopt::tcp_keepidle(socket)?),
-            seconds(sockopt::tcp_keepintvl(socket)?),
-            sockopt::tcp_keepcnt(socket)?,
-        )),
-    };
-    let (level, name) = traffic_class(is_v4);
+    let OfIp { level, traffic_class, hop_limit, mtu_discovery } = OfIp::new(is_v4);
+    let clamp = get_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP)?.cast_unsigned();
     Ok(SocketSettings {
         congestion: sockopt::tcp_congestion(socket)?,
         nodelay: sockopt::tcp_nodelay(socket)?,
-        keepalive,
+        keepalive: sockopt::socket_keepalive(socket)?,
+        keepalive_times: (
+            seconds(sockopt::tcp_keepidle(socket)?),
+            seconds(sockopt::tcp_keepintvl(socket)?),
+            sockopt::tcp_keepcnt(socket)?,
+        ),
         user_timeout_ms: sockopt::tcp_user_timeout(socket)?,
-        traffic_class: get_int(socket, level, name)? as u8,
-        hop_limit: get_int(socket, level, hop_limit(is_v4))?,
+        traffic_class: get_int(socket, level, traffic_class)? as u8,
+        hop_limit: get_int(socket, level, hop_limit)?,
+        mtu_discovery: get_int(socket, level, mtu_discovery)?,
         priority: get_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY)?.cast_unsigned(),
         max_pacing_rate: socket::max_pacing_rate(socket)?,
         cork: get_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK)? != 0,
         send_buffer: size(SEND_LOCKED, libc::SO_SNDBUF)?,
         receive_buffer: size(RECEIVE_LOCKED, libc::SO_RCVBUF)?,
+        window_clamp: Some(clamp).filter(|clamp| (1..CHOSEN_CLAMP).contains(clamp)),
         linger: sockopt::socket_linger(socket)?
             .map(|time| u16::try_from(time.as_secs()).unwrap_or(u16::MAX)),
     })
@@ -214,30 +225,46 @@ pub fn set_settings(socket: impl AsFd, is_v4: bool, settings: &SocketSettings) -
     let socket = socket.as_fd();
     sockopt::set_tcp_congestion(socket, &settings.congestion)?;
     sockopt::set_tcp_nodelay(socket, settings.nodelay)?;
-    if let Some((idle, interval, count)) = settings.keepalive {
-        sockopt::set_tcp_keepidle(socket, Duration::from_secs(idle.into()))?;
-        sockopt::set_tcp_keepintvl(socket, Duration::from_secs(interval.into()))?;
-        sockopt::set_tcp_keepcnt(socket, count)?;
-    }
-    sockopt::set_socket_keepalive(socket, settings.keepalive.is_some())?;
+    let (idle, interval, count) = settings.keepalive_times;
+    sockopt::set_tcp_keepidle(socket, Duration::from_secs(idle.into()))?;
+    sockopt::set_tcp_keepintvl(socket, Duration::from_secs(interval.into()))?;
+    sockopt::set_tcp_keepcnt(socket, count)?;
+    sockopt::set_socket_keepalive(socket, settings.keepalive)?;
     sockopt::set_tcp_user_timeout(socket, settings.user_timeout_ms)?;
-    let (level, name) = traffic_class(is_v4);
-    set_int(socket, level, name, settings.traffic_class.into())?;
-    set_int(socket, level, hop_limit(is_v4), settings.hop_limit)?;
+    let OfIp { level, traffic_class, hop_limit, mtu_discovery } = OfIp::new(is_v4);
+    set_int(socket, level, traffic_class, settings.traffic_class.into())?;
+    set_int(socket, level, hop_limit, settings.hop_limit)?;
+    set_int(socket, level, mtu_discovery, settings.mtu_discovery)?;
     // behind the type of service, which sets it too; above 6 it takes CAP_NET_ADMIN
     set_int(socket, libc::SOL_SOCKET, libc::SO_PRIORITY, settings.priority.cast_signed())?;
     socket::set_max_pacing_rate(socket, settings.max_pacing_rate.unwrap_or(u64::MAX))?;
     set_int(socket, libc::IPPROTO_TCP, libc::TCP_CORK, settings.cork.into())
 }
 
-const fn hop_limit(is_v4: bool) -> libc::c_int {
-    if is_v4 { libc::IP_TTL } else { libc::IPV6_UNICAST_HOPS }
+/// Numbers of the options of a version of IP.
+struct OfIp {
+    level: libc::c_int,
+    traffic_class: libc::c_int,
+    hop_limit: libc::c_int,
+    mtu_discovery: libc::c_int,
 }
 
-const fn traffic_class(is_v4: bool) -> (libc::c_int, libc::c_int) {
-    match is_v4 {
-        true => (libc::IPPROTO_IP, libc::IP_TOS),
-        false => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+impl OfIp {
+    const fn new(is_v4: bool) -> Self {
+        match is_v4 {
+            true => Self {
+                level: libc::IPPROTO_IP,
+                traffic_class: libc::IP_TOS,
+                hop_limit: libc::IP_TTL,
+                mtu_discovery: libc::IP_MTU_DISCOVER,
+            },
+            false => Self {
+                level: libc::IPPROTO_IPV6,
+                traffic_class: libc::IPV6_TCLASS,
+                hop_limit: libc::IPV6_UNICAST_HOPS,
+                mtu_discovery: libc::IPV6_MTU_DISCOVER,
+            },
+        }
     }
 }
 
@@ -282,7 +309,9 @@ pub fn settle_buffers(socket: impl AsFd, settings: &SocketSettings) -> io::Resul
     }
     // unknown before Linux 5.14
     let _ = set_int(socket, libc::SOL_SOCKET, BUFFER_LOCK, locks);
-    Ok(())
+    settings.window_clamp.map_or(Ok(()), |bytes| {
+        set_int(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
+    })
 }
 
 /// Bounds the bytes that a TCP socket takes and has not sent (TCP_NOTSENT_LOWAT).
@@ -354,14 +383,19 @@ pub fn tcp_socket(address: &SocketAddr) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Gives a socket the way in which another one waits: O_NONBLOCK, SO_RCVTIMEO and SO_SNDTIMEO.
+/// Gives a socket the way in which another one waits: O_NONBLOCK, SO_RCVTIMEO, SO_SNDTIMEO and SO_RCVLOWAT.
 pub fn copy_waiting(from: impl AsFd, to: impl AsFd) -> io::Result<()> {
     let (from, to) = (from.as_fd(), to.as_fd());
     rustix::fs::fcntl_setfl(to, rustix::fs::fcntl_getfl(from)?)?;
     for which in [sockopt::Timeout::Recv, sockopt::Timeout::Send] {
         sockopt::set_socket_timeout(to, which, sockopt::socket_timeout(from, which)?)?;
     }
-    Ok(())
+    let least = |of| get_int(of, libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    let wanted = least(from)?;
+    match least(to)? == wanted {
+        true => Ok(()),
+        false => set_int(to, libc::SOL_SOCKET, libc::SO_RCVLOWAT, wanted),
+    }
 }
 
 /// Connects to `address`.
@@ -432,7 +466,9 @@ mod tests {
         let (near, far) = UnixStream::pair().unwrap();
         near.set_nonblocking(true).unwrap();
         near.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+        set_int(&near, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 5).unwrap();
         copy_waiting(&near, &far).unwrap();
+        assert_eq!(get_int(&far, libc::SOL_SOCKET, libc::SO_RCVLOWAT).unwrap(), 5);
         assert_eq!(far.read_timeout().unwrap(), Some(Duration::from_secs(3)));
         assert_eq!((&far).read(&mut [0]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
@@ -460,28 +496,51 @@ mod tests {
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         assert_eq!(tied(&near).unwrap(), None);
         let fresh = settings(&near, true).unwrap();
-        assert_eq!((fresh.send_buffer, fresh.receive_buffer, fresh.keepalive), (None, None, None));
+        assert_eq!((fresh.send_buffer, fresh.receive_buffer), (None, None));
+        assert_eq!((fresh.window_clamp, fresh.keepalive), (None, false));
         let wanted = SocketSettings {
             congestion: "reno".to_owned(),
             nodelay: true,
-            keepalive: Some((7, 5, 3)),
+            // the times that a program has chosen go along before it asks for keep-alive
+            keepalive: false,
+            keepalive_times: (7, 5, 3),
             user_timeout_ms: 1234,
             traffic_class: 0x10,
             hop_limit: 9,
+            mtu_discovery: libc::IP_PMTUDISC_DO,
             priority: 3,
             max_pacing_rate: Some(12_500_000),
             cork: true,
             send_buffer: Some(65_536),
             receive_buffer: Some(131_072),
+            window_clamp: Some(4096),
             linger: None,
         };
         set_settings(&near, true, &wanted).unwrap();
         settle_buffers(&near, &wanted).unwrap();
         assert_eq!(settings(&near, true).unwrap(), wanted);
-        set_settings(&near, true, &fresh).unwrap();
+        set_settings(&near, true, &SocketSettings { keepalive: true, ..fresh.clone() }).unwrap();
         settle_buffers(&near, &fresh).unwrap();
         let again = settings(&near, true).unwrap();
-        assert_eq!(again, SocketSettings { keepalive: None, ..fresh });
+        // a bound of the window stays
+        assert_eq!(again, SocketSettings { keepalive: true, window_clamp: Some(4096), ..fresh });
+    }
+
+    #[test]
+    fn settings_of_mapped_addresses_are_those_of_their_packets() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mapped = format!("[::ffff:127.0.0.1]:{}", listener.local_addr().unwrap().port());
+        let near = TcpStream::connect(mapped.parse::<SocketAddr>().unwrap()).unwrap();
+        let wanted = SocketSettings {
+            traffic_class: 0x20,
+            hop_limit: 7,
+            mtu_discovery: libc::IP_PMTUDISC_DONT,
+            ..settings(&near, true).unwrap()
+        };
+        set_settings(&near, true, &wanted).unwrap();
+        assert_eq!(settings(&near, true).unwrap(), wanted);
+        let of_ipv6 = settings(&near, false).unwrap();
+        assert_ne!(of_ipv6.hop_limit, 7);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use linkrate_sys::socket_swap::SocketSettings;
 use linkrate_sys::tcp_repair::{Agreed, Timestamp, Windows};
 
 /// The first bytes of an encoding, with its version in the last one.
-const MAGIC: [u8; 4] = *b"toe\x05";
+const MAGIC: [u8; 4] = *b"toe\x06";
 
 /// Most bytes of each queue: the largest window of TCP (RFC 7323, 2.3) is 1 GiB; Linux grants far less.
 pub const MAX_QUEUED: usize = 64 << 20;
@@ -142,7 +142,10 @@ impl Connection {
         let (far_scale, own_scale) = scales.unwrap_or_default();
         let SocketSettings { nodelay, keepalive, user_timeout_ms, traffic_class, .. } =
             self.settings;
-        let SocketSettings { send_buffer, receive_buffer, linger, .. } = self.settings;
+        let SocketSettings { send_buffer, receive_buffer, window_clamp, linger, .. } =
+            self.settings;
+        let SocketSettings { keepalive_times: (idle, interval, count), mtu_discovery, .. } =
+            self.settings;
         let SocketSettings { hop_limit, priority, max_pacing_rate, cork, .. } = self.settings;
         // the largest number stands for no bound, as in the kernel
         let pacing_rate = max_pacing_rate.unwrap_or(u64::MAX);
@@ -151,14 +154,13 @@ impl Connection {
             sack,
             timestamps,
             nodelay,
-            keepalive.is_some(),
+            keepalive,
             send_buffer.is_some(),
             receive_buffer.is_some(),
             linger.is_some(),
         ]));
         let (has_out_of_order, cork) = (u8::from(self.has_out_of_order), u8::from(cork));
         out.extend_from_slice(&[far_scale, own_scale, traffic_class, has_out_of_order, cork]);
-        let (idle, interval, count) = keepalive.unwrap_or_default();
         for word in [
             user_timeout_ms,
             idle,
@@ -168,6 +170,9 @@ impl Connection {
             receive_buffer.unwrap_or(0),
             linger.unwrap_or(0).into(),
             hop_limit.cast_unsigned(),
+            mtu_discovery.cast_unsigned(),
+            // no window is bounded by 0
+            window_clamp.unwrap_or(0),
             priority,
             pacing_rate as u32,
             (pacing_rate >> 32) as u32,
@@ -230,24 +235,28 @@ impl Connection {
         let flag = |number: u32| flags & (1 << number) != 0;
         let mut word = || reader.word();
         let user_timeout_ms = word()?;
-        let keepalive = (word()?, word()?, word()?);
+        let keepalive_times = (word()?, word()?, word()?);
         let (send_buffer, receive_buffer, linger) = (word()?, word()?, word()?);
-        let (hop_limit, priority) = (word()?.cast_signed(), word()?);
+        let (hop_limit, mtu_discovery) = (word()?.cast_signed(), word()?.cast_signed());
+        let (window_clamp, priority) = (word()?, word()?);
         let pacing_rate = u64::from(word()?) | u64::from(word()?) << 32;
         let congestion = reader.counted("length of the congestion control", MAX_NAME)?;
         let congestion = std::str::from_utf8(congestion).map_err(|_| Malformed::Foreign)?;
         let settings = SocketSettings {
             congestion: congestion.to_owned(),
             nodelay: flag(3),
-            keepalive: flag(4).then_some(keepalive),
+            keepalive: flag(4),
+            keepalive_times,
             user_timeout_ms,
             traffic_class,
             hop_limit,
+            mtu_discovery,
             priority,
             max_pacing_rate: Some(pacing_rate).filter(|rate| *rate != u64::MAX),
             cork: cork == 1,
             send_buffer: flag(5).then_some(send_buffer),
             receive_buffer: flag(6).then_some(receive_buffer),
+            window_clamp: Some(window_clamp).filter(|bytes| *bytes != 0),
             linger: flag(7).then_some(linger as u16),
         };
         let mut queue = |what| reader.counted(what, MAX_QUEUED).map(<[u8]>::to_vec);
@@ -349,15 +358,18 @@ mod tests {
             settings: SocketSettings {
                 congestion: "cubic".to_owned(),
                 nodelay: true,
-                keepalive: Some((1, 2, 3)),
+                keepalive: is_v4,
+                keepalive_times: (1, 2, 3),
                 user_timeout_ms: 4,
                 traffic_class: 5,
                 hop_limit: -1,
+                mtu_discovery: 2,
                 priority: 6,
                 max_pacing_rate: is_v4.then_some(1 << 40),
                 cork: is_v4,
                 send_buffer: None,
                 receive_buffer: Some(6),
+                window_clamp: is_v4.then_some(4096),
                 linger: Some(0),
             },
             sent: b"sent".to_vec(),

@@ -11,6 +11,9 @@ use crate::migrate::Refusal;
 use crate::moderation::Moderation;
 use crate::stack::Stack;
 
+/// Most bytes that a TCP takes before it sends them, with room to spare.
+const MAX_UNSENT: usize = 1 << 20;
+
 /// Most bytes that one turn carries in each direction, so that no connection keeps the others waiting.
 const BUDGET: usize = 512 << 10;
 
@@ -243,7 +246,8 @@ impl<S: Stack> Pump<S> {
         while !self.out_ended {
             match some(socket::receive_now(&self.pair, buffer)) {
                 Ok(Some(count))
-                    if count > 0 && self.outward.bytes().len() + count <= MAX_QUEUED =>
+                    if count > 0
+                        && self.outward.bytes().len() + count <= MAX_QUEUED - MAX_UNSENT =>
                 {
                     self.sent += count as u64;
                     self.outward.add(&buffer[..count]);
@@ -255,6 +259,12 @@ impl<S: Stack> Pump<S> {
         if self.out_ended || self.in_ended {
             // FIN is a part of the state that cannot be moved
             return Err(Box::new((Refusal::Closing(0), self)));
+        }
+        let unread = self.inward.bytes().len() + stack.waiting(&self.tcp);
+        let unsent = self.outward.bytes().len() + MAX_UNSENT;
+        if let Some(full) = [unread, unsent].into_iter().find(|bytes| *bytes > MAX_QUEUED) {
+            // a state with more is refused where it is read, when no TCP has the connection any more
+            return Err(Box::new((Refusal::Full(full), self)));
         }
         let Self { pair, tcp, outward, inward, .. } = self;
         match stack.export(tcp) {
@@ -287,4 +297,84 @@ fn some(result: io::Result<usize>) -> io::Result<Option<usize>> {
 
 fn failed(error: io::Error) -> Ended {
     Ended::Failed(error.kind())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    /// A TCP in which so many bytes wait for the program.
+    #[derive(Debug)]
+    struct Waiting(usize);
+
+    impl Stack for Waiting {
+        type Handle = UnixStream;
+
+        fn import(&mut self, _: &mut Connection) -> Result<UnixStream, Refusal> {
+            Ok(UnixStream::pair().unwrap().0)
+        }
+
+        fn room(&self, _: &UnixStream) -> usize {
+            0
+        }
+
+        fn send(&mut self, _: &UnixStream, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn receive(&mut self, _: &UnixStream, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+
+        fn waiting(&self, _: &UnixStream) -> usize {
+            self.0
+        }
+
+        fn has_unacknowledged(&self, _: &UnixStream) -> bool {
+            false
+        }
+
+        fn timeouts(&self, _: &UnixStream) -> u8 {
+            0
+        }
+
+        fn failure(&self, _: &UnixStream) -> Option<io::Error> {
+            None
+        }
+
+        fn finish(&mut self, _: &UnixStream) {}
+
+        fn close(&mut self, _: UnixStream, _: bool) {}
+
+        fn export(&mut self, _: UnixStream) -> Result<Connection, (Refusal, UnixStream)> {
+            let mut connection = some();
+            connection.unread = vec![7; self.0];
+            Ok(connection)
+        }
+    }
+
+    fn some() -> Connection {
+        let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/toe_state/v4");
+        Connection::decode(&std::fs::read(seed).unwrap()).unwrap()
+    }
+
+    /// Exports a connection of which so many bytes wait here, and so many in TCP.
+    fn exported(here: usize, in_tcp: usize) -> Result<Connection, Refusal> {
+        let (pair, _program) = UnixStream::pair().unwrap();
+        pair.set_nonblocking(true).unwrap();
+        let mut stack = Waiting(in_tcp);
+        let connection = Connection { unread: vec![3; here], ..some() };
+        let pump = Pump::new(&mut stack, pair.into(), connection).unwrap();
+        pump.export(&mut stack, &mut [0; 4096]).map_err(|refused| refused.0)
+    }
+
+    #[test]
+    fn a_connection_that_would_be_refused_where_it_is_read_stays() {
+        let whole = exported(MAX_QUEUED - 100, 100).unwrap();
+        assert_eq!(Connection::decode(&whole.encode()).unwrap().unread.len(), MAX_QUEUED);
+        let Err(Refusal::Full(bytes)) = exported(MAX_QUEUED - 100, 101) else { panic!("it left") };
+        assert_eq!(bytes, MAX_QUEUED + 1);
+    }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
 use linkrate_sys::error::SysResult;
-use linkrate_sys::seccomp::{Listener, Waiting};
-use linkrate_sys::{process_memory, processes, socket, socket_calls, socket_swap};
+use linkrate_sys::seccomp::{CallMemory, Listener, Waiting};
+use linkrate_sys::{processes, ptrace_stop, socket, socket_calls, socket_swap};
 
 use crate::call::{Asked, At, address, address_bytes, room};
 use crate::table::Table;
@@ -31,18 +31,23 @@ use names::Names;
 pub use running::Unmoved;
 use running::{Move, Return};
 
-/// Time between two checks whether programs whose calls wait are still there.
+/// Time between two checks whether programs whose calls wait are still there, and whether threads that did not
+/// stop in time have stopped.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a connect(2) that does not wait may take nevertheless. One that takes longer continues at
 /// the host, and moves when the program asks for its outcome (SO_ERROR).
 const GRACE: Duration = Duration::from_millis(20);
 
+/// Most calls of one program that are answered before those of others.
+const MAX_TURN: usize = 16;
+
 /// Most sockets that are kept for a program whose accept(2) was ended by a signal.
 const MAX_KEPT: usize = 64;
 
 /// The errors that calls of programs fail with, include/uapi/asm-generic/errno.h.
 mod errno {
+    pub(super) const NOT_PERMITTED: i32 = 1;
     pub(super) const BAD_DESCRIPTOR: i32 = 9;
     pub(super) const AGAIN: i32 = 11;
     pub(super) const FAULT: i32 = 14;
@@ -104,6 +109,7 @@ impl Supervisor {
                 groups: Vec::new(),
                 put_off: Vec::new(),
                 pending: Vec::new(),
+                polls: false,
             };
             Ok(move || served.run())
         });
@@ -177,13 +183,16 @@ struct SupervisorLoop<M> {
     /// Calls that came while another one was awaited.
     put_off: Vec<(Arc<Listener>, Waiting)>,
     pending: Vec<Pending>,
+    /// There is something to look after that no descriptor reports.
+    polls: bool,
 }
 
 impl<M: Mover> SupervisorLoop<M> {
     fn run(mut self) {
         let mut readable = Readable::default();
         loop {
-            let timeout = (!self.pending.is_empty()).then_some(POLL_INTERVAL.as_nanos() as u64);
+            let polls = ptrace_stop::detach_late() || self.polls || !self.pending.is_empty();
+            let timeout = polls.then_some(POLL_INTERVAL.as_nanos() as u64);
             if self.epoll.wait(&mut readable, timeout).is_err() {
                 return;
             }
@@ -203,10 +212,9 @@ impl<M: Mover> SupervisorLoop<M> {
     }
 
     fn admit(&mut self, listener: Listener) {
-        // one that cannot be watched is dropped, and the program's calls fail
-        if self.epoll.add(&listener, 0, Watch::Always).is_ok() {
-            self.groups.push(Group::new(listener));
-        }
+        // without its listener, the program's calls would fail
+        self.polls |= self.epoll.add(&listener, 0, Watch::Always).is_err();
+        self.groups.push(Group::new(listener));
     }
 
     /// Answers every call that waits, and forgets programs that have ended.
@@ -218,16 +226,26 @@ impl<M: Mover> SupervisorLoop<M> {
         }
         let mut at = 0;
         while at < self.groups.len() {
-            let listener = Arc::clone(&self.groups[at].listener);
-            match listener.take() {
-                Ok(Some(call)) => self.answer(at, &listener, call),
-                Ok(None) => at += 1,
-                Err(_) => {
-                    self.groups.swap_remove(at);
-                    self.pending.retain(|pending| !Arc::ptr_eq(&pending.group, &listener));
-                }
+            if self.answer_group(at) {
+                at += 1;
+            } else {
+                let gone = self.groups.swap_remove(at).listener;
+                self.pending.retain(|pending| !Arc::ptr_eq(&pending.group, &gone));
             }
         }
+    }
+
+    /// Answers calls of one group, as many as are its turn. Whether it has a program left.
+    fn answer_group(&mut self, at: usize) -> bool {
+        let listener = Arc::clone(&self.groups[at].listener);
+        for _ in 0..MAX_TURN {
+            match listener.take() {
+                Ok(Some(call)) => self.answer(at, &listener, call),
+                Ok(None) => break,
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     fn group_of(&self, listener: &Arc<Listener>) -> Option<usize> {
@@ -245,14 +263,14 @@ impl<M: Mover> SupervisorLoop<M> {
                 self.accept(group, listener, call, descriptor, wants)
             }
             Some(Asked::Name { descriptor, far, address, length_at }) => {
-                self.name(call, descriptor, far, address, length_at)
+                self.name(listener, call, descriptor, far, (address, length_at))
             }
             Some(Asked::GetOption { descriptor, option, value, length_at }) => {
                 self.move_late(group, listener, call, descriptor, option);
-                self.get_option(call, descriptor, option, value, length_at)
+                self.get_option(listener, call, descriptor, option, (value, length_at))
             }
             Some(Asked::SetOption { descriptor, option, value, length }) => {
-                self.set_option(call, descriptor, option, value, length)
+                self.set_option(listener, call, descriptor, option, (value, length))
             }
             Some(Asked::Duplicate { descriptor }) => {
                 self.groups[group].names.duplicates(call.thread, descriptor);
@@ -285,12 +303,10 @@ impl<M: Mover> SupervisorLoop<M> {
         }
         let socket = socket_swap::descriptor_of_thread(call.thread, descriptor).ok()?;
         let mut bytes = vec![0; length];
-        process_memory::read(call.thread, at, &mut bytes).ok()?;
+        // otherwise the socket may be that of another program with that number
+        let memory = listener.memory(&call).ok()?;
+        memory.read(at, &mut bytes).ok()?;
         let to = address(&bytes)?;
-        // otherwise socket and address may be those of another program with that number
-        if !listener.still_waits(call.id) {
-            return Some(Answer::Later);
-        }
         if !socket_calls::is_tcp(&socket) {
             return None;
         }
@@ -491,10 +507,14 @@ impl<M: Mover> SupervisorLoop<M> {
         if address != 0 {
             let far = socket_swap::ends(&accepted).map(|(_, far)| far);
             let written = far.map_or(Ok(()), |far| {
-                write_counted(call.thread, &address_bytes(&far), address, length_at)
+                let memory = listener.memory(&call).map_err(|_| errno::FAULT)?;
+                write_counted(&memory, &address_bytes(&far), address, length_at)
             });
             if let Err(errno) = written {
-                // as the kernel does, the connection is closed
+                // as the kernel does, the connection is closed, unless a signal has ended the call
+                if !listener.still_waits(call.id) {
+                    self.groups[group].keep_accepted(listening, accepted);
+                }
                 return Answer::Now(Err(errno));
             }
         }
@@ -521,10 +541,7 @@ impl<M: Mover> SupervisorLoop<M> {
                     // one that cannot return is closed for its program
                     let _ = self.mover.take_back(entry.id, pair);
                 }
-                let kept = &mut self.groups[group].kept;
-                if kept.len() < MAX_KEPT {
-                    kept.push((listening, accepted));
-                }
+                self.groups[group].keep_accepted(listening, accepted);
                 Answer::Now(Err(error.raw_os_error().unwrap_or(errno::AGAIN)))
             }
         }
@@ -558,15 +575,16 @@ impl<M: Mover> SupervisorLoop<M> {
     /// Tells the address of an end, which the program's end of the pair does not know.
     fn name(
         &self,
+        listener: &Listener,
         call: Waiting,
         descriptor: i32,
         far: bool,
-        address: At,
-        length_at: At,
+        (address, length_at): (At, At),
     ) -> Option<Answer> {
         let entry = self.table.of_thread(call.thread, descriptor)?;
+        let memory = listener.memory(&call).ok()?;
         let address_of = if far { entry.far } else { entry.own };
-        let written = write_counted(call.thread, &address_bytes(&address_of), address, length_at);
+        let written = write_counted(&memory, &address_bytes(&address_of), address, length_at);
         Some(Answer::Now(written.map(|()| 0)))
     }
 }
@@ -608,11 +626,11 @@ fn has_connected(socket: BorrowedFd<'_>) -> Option<Result<(), i32>> {
 }
 
 /// Writes a value into the memory of a program, as much as there is room for, and its length.
-fn write_counted(thread: u32, bytes: &[u8], at: At, length_at: At) -> Result<(), i32> {
+fn write_counted(memory: &CallMemory<'_>, bytes: &[u8], at: At, length_at: At) -> Result<(), i32> {
     let fault = |_| errno::FAULT;
     let mut said = [0; 4];
-    process_memory::read(thread, length_at, &mut said).map_err(fault)?;
+    memory.read(length_at, &mut said).map_err(fault)?;
     let room = room(said, bytes.len()).ok_or(errno::INVALID)?;
-    process_memory::write(thread, at, &bytes[..room]).map_err(fault)?;
-    process_memory::write(thread, length_at, &(bytes.len() as u32).to_ne_bytes()).map_err(fault)
+    memory.write(at, &bytes[..room]).map_err(fault)?;
+    memory.write(length_at, &(bytes.len() as u32).to_ne_bytes()).map_err(fault)
 }

@@ -385,10 +385,12 @@ impl Adapters {
         self.sut_ports().take(ports).flat_map(links).collect()
     }
 
-    /// A port that carries no packets any more, with the reason.
+    /// A port that carries no packets any more, or an engine without TCP, with the reason.
     pub fn broken(&self) -> Option<String> {
         let mut ports = self.segments.iter().flat_map(Segment::all_ports);
-        ports.find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
+        ports
+            .find_map(|port| Some(format!("port {}: {}", port.name(), port.broken()?)))
+            .or_else(|| self.engine.as_ref()?.broken())
     }
 
     /// How the drivers share the CPUs of the system under test, and whether datagrams wait for the

@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 use linkrate_model::{CpuSet, InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::end_programs;
 use linkrate_sys::host::join::Guest;
-use linkrate_sys::limits::is_lack;
 use linkrate_sys::seccomp::Listener as Calls;
 use linkrate_toe::supervisor::Supervisor;
 
@@ -32,6 +31,7 @@ use super::news::{FAREWELL, MAX_REQUESTS, News};
 use super::socket::LabSocket;
 use crate::backend::adapters::{Adapters, Faults};
 use crate::error::LabError;
+use crate::host::Host;
 use crate::options::LabOptions;
 use crate::placement::CpuSlot;
 use crate::testbed::Testbed;
@@ -223,11 +223,7 @@ impl OpenLab {
             return Some(reason);
         }
         let clients = testbed.clients.iter().map(|client| &client.host);
-        let dead = clients
-            .chain([&testbed.sut])
-            // a process that has ended, waited for or not, has no namespaces
-            .find(|host| host.network_namespace().is_err_and(|error| !is_lack(&error)))?;
-        Some(format!("the agent of {} has died", dead.name))
+        clients.chain([&testbed.sut]).find_map(Host::broken)
     }
 
     fn answer_call(&mut self, call: Call) {

@@ -12,8 +12,8 @@ use std::os::fd::OwnedFd;
 use linkrate_sys::seccomp::Listener;
 use linkrate_sys::{descriptors, socket_calls, socket_swap};
 
-use super::Group;
 use super::running::Replaced;
+use super::{Group, MAX_KEPT};
 
 /// Most sockets that are remembered. A program with more is looked through for each connection.
 const MAX_SOCKETS: usize = 1 << 16;
@@ -67,6 +67,13 @@ impl Group {
             kept: Vec::new(),
             connected: Vec::new(),
             late: Vec::new(),
+        }
+    }
+
+    /// Keeps a connection for the next accept(2) on that listening socket.
+    pub(super) fn keep_accepted(&mut self, listening: u64, accepted: OwnedFd) {
+        if self.kept.len() < MAX_KEPT {
+            self.kept.push((listening, accepted));
         }
     }
 

@@ -1,6 +1,6 @@
 //! A connection of a program that runs already: its threads stand still, the connection moves to the
 //! adapter or back, and one thread makes a call that does nothing, during which its descriptors are
-//! replaced.
+//! replaced. Before the connection moves, such a call shows that they can be.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,6 +16,9 @@ use super::{Candidate, Mover, SupervisorLoop, errno};
 
 /// How long the call may take to come to its listener.
 const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Calls that are made to replace descriptors: SIGSTOP ends one.
+const MAX_CALLS: u32 = 5;
 
 /// Time between two polls for it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -94,9 +97,20 @@ impl<M: Mover> SupervisorLoop<M> {
         if !others.is_empty() {
             return Err(Unmoved::Shared { process, descriptor, others });
         }
-        self.while_still(process, |this, listener, waiting| {
-            this.swap(listener, waiting, process, descriptor, socket)
-        })
+        let mut still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
+        let held = Replaced::find(process, &socket).map_err(refused("list the descriptors"))?;
+        self.check(&mut still, &held, &socket)?;
+        let program = processes::program_of(process).map_err(refused("read the name"))?;
+        let old = socket.try_clone().map_err(refused("keep a descriptor"))?;
+        let candidate =
+            Candidate { socket, process, program, descriptor: Some(descriptor), ordered: true };
+        let pair = self.mover.offload_candidate(candidate).map_err(Unmoved::Stays)?;
+        let replaced = self.replace(&mut still, &held, &old, &pair);
+        if let (Err(_), Some(entry)) = (&replaced, self.table.of(&pair)) {
+            // one that cannot return is closed for its program
+            let _ = self.mover.take_back(entry.id, pair);
+        }
+        replaced
     }
 
     /// Moves the connection of a program that may run back into its socket.
@@ -115,43 +129,86 @@ impl<M: Mover> SupervisorLoop<M> {
         if !others.is_empty() {
             return Err(Unmoved::Shared { process, descriptor, others });
         }
-        self.while_still(process, |this, listener, waiting| {
-            let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
-            let taken = refused("take a descriptor");
-            let held = descriptors::of_socket(process, inode).map_err(&taken)?;
-            // its last descriptor may have been closed meanwhile
-            let Some(first) = held.first() else { return Err(Unmoved::Ended) };
-            let pair = socket_swap::descriptor_of(process, first.number);
-            let pair = pair.map_err(|error| taken(error.into()))?;
-            let held = Replaced::find(process, &pair).map_err(refused("list the descriptors"))?;
-            let socket = entry.socket.try_clone().map_err(&taken)?;
-            let old = pair.try_clone().map_err(&taken)?;
-            socket_swap::copy_waiting(&pair, &socket).map_err(refused("copy the way it waits"))?;
-            this.mover.take_back(id, pair).map_err(Unmoved::Stays)?;
-            let replaced = held.put(listener, waiting, &old, &socket);
-            replaced.map_err(refused("replace a descriptor"))
-        })
+        let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
+        let taken = refused("take a descriptor");
+        let mut still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
+        let held = descriptors::of_socket(process, inode).map_err(&taken)?;
+        // its last descriptor may have been closed meanwhile
+        let Some(first) = held.first() else { return Err(Unmoved::Ended) };
+        let pair = socket_swap::descriptor_of(process, first.number);
+        let pair = pair.map_err(|error| taken(error.into()))?;
+        let held = Replaced::find(process, &pair).map_err(refused("list the descriptors"))?;
+        let socket = entry.socket.try_clone().map_err(&taken)?;
+        let old = pair.try_clone().map_err(&taken)?;
+        socket_swap::copy_waiting(&pair, &socket).map_err(refused("copy the way it waits"))?;
+        self.check(&mut still, &held, &old)?;
+        self.mover.take_back(id, pair).map_err(Unmoved::Stays)?;
+        self.replace(&mut still, &held, &old, &socket)
     }
 
-    /// Lets the threads of a process stand still, and one of them wait in a call, during which `body` may
-    /// replace descriptors.
-    fn while_still(
+    /// Whether the descriptors of a program can be replaced: its calls come here, and the kernel takes their numbers.
+    /// Each names the same file again.
+    fn check(
         &mut self,
-        process: u32,
-        body: impl FnOnce(&mut Self, &Listener, Waiting) -> Result<(), Unmoved>,
+        still: &mut PtraceStop,
+        held: &Replaced,
+        file: &OwnedFd,
     ) -> Result<(), Unmoved> {
+        if held.is_empty() {
+            // another process has the number
+            return Err(Unmoved::Ended);
+        }
+        let process = still.process();
+        let step = "let a thread go on";
+        self.in_a_call(still, |listener, waiting| held.all_to(listener, waiting, file))?
+            .map_err(|cause| Unmoved::Refused { step, process, cause })
+    }
+
+    /// Lets the descriptors of a program name `new`.
+    fn replace(
+        &mut self,
+        still: &mut PtraceStop,
+        held: &Replaced,
+        old: &OwnedFd,
+        new: &OwnedFd,
+    ) -> Result<(), Unmoved> {
+        // a thread that does not stand where it stood is detached late
+        self.in_a_call(still, |listener, waiting| held.put(listener, waiting, old, new)).map(drop)
+    }
+
+    /// Lets a thread of a stopped process wait in a call, during which `body` replaces descriptors, and in another
+    /// one where that fails. Returns whether the thread stands again where it stood.
+    fn in_a_call(
+        &mut self,
+        still: &mut PtraceStop,
+        body: impl Fn(&Listener, Waiting) -> io::Result<()>,
+    ) -> Result<io::Result<()>, Unmoved> {
+        let process = still.process();
         let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
-        let still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
-        // before anything moves: whether the program's calls come here at all
-        let call = still.inject().map_err(refused("make a call"))?;
-        let Some((listener, waiting)) = self.await_call(&call) else {
-            call.restore().map_err(refused("let a thread go on"))?;
-            return Err(Unmoved::NotSupervised { process });
-        };
-        let moved = body(self, &listener, waiting);
-        listener.answer(waiting.id, Err(errno::BAD_DESCRIPTOR));
-        call.finish().map_err(refused("let a thread go on"))?;
-        moved
+        let mut calls = 0;
+        loop {
+            calls += 1;
+            let mut call = still.inject().map_err(refused("make a call"))?;
+            let Some((listener, waiting)) = self.await_call(&mut call) else {
+                let has_returned = call.has_returned().unwrap_or(false);
+                call.finish().map_err(refused("let a thread go on"))?;
+                // a signal may have ended it before it came here
+                if has_returned && calls < MAX_CALLS {
+                    continue;
+                }
+                return Err(Unmoved::NotSupervised { process });
+            };
+            let done = body(&listener, waiting);
+            listener.answer(waiting.id, Err(errno::BAD_DESCRIPTOR));
+            let finished = call.finish();
+            match done {
+                Ok(()) => return Ok(finished),
+                Err(cause) if calls == MAX_CALLS => {
+                    return Err(refused("replace a descriptor")(cause));
+                }
+                Err(_) => finished.map_err(refused("let a thread go on"))?,
+            }
+        }
     }
 
     /// The socket of a descriptor, which is a TCP connection.
@@ -181,7 +238,7 @@ impl<M: Mover> SupervisorLoop<M> {
     }
 
     /// Waits for the call of a stopped thread. Calls of others wait until afterwards.
-    fn await_call(&mut self, call: &Injected<'_>) -> Option<(Arc<Listener>, Waiting)> {
+    fn await_call(&mut self, call: &mut Injected<'_>) -> Option<(Arc<Listener>, Waiting)> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             for group in &self.groups {
@@ -198,29 +255,6 @@ impl<M: Mover> SupervisorLoop<M> {
             std::thread::sleep(POLL_INTERVAL);
         }
         None
-    }
-
-    fn swap(
-        &mut self,
-        listener: &Listener,
-        waiting: Waiting,
-        process: u32,
-        descriptor: i32,
-        socket: OwnedFd,
-    ) -> Result<(), Unmoved> {
-        let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
-        let held = Replaced::find(process, &socket).map_err(refused("list the descriptors"))?;
-        let program = processes::program_of(process).map_err(refused("read the name"))?;
-        let old = socket.try_clone().map_err(refused("keep a descriptor"))?;
-        let candidate =
-            Candidate { socket, process, program, descriptor: Some(descriptor), ordered: true };
-        let pair = self.mover.offload_candidate(candidate).map_err(Unmoved::Stays)?;
-        let replaced = held.put(listener, waiting, &old, &pair);
-        if let (Err(_), Some(entry)) = (&replaced, self.table.of(&pair)) {
-            // one that cannot return is closed for its program
-            let _ = self.mover.take_back(entry.id, pair);
-        }
-        replaced.map_err(refused("replace a descriptor"))
     }
 }
 
@@ -254,6 +288,17 @@ impl Replaced {
         Ok(Self { thread, held, registrations })
     }
 
+    fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Lets all of them name a file.
+    fn all_to(&self, listener: &Listener, waiting: Waiting, file: &OwnedFd) -> io::Result<()> {
+        self.held.iter().try_for_each(|held| {
+            listener.replace(waiting.id, held.number, file, held.close_on_exec)
+        })
+    }
+
     /// Lets all of them name `new`. If one cannot be replaced, all are as before.
     pub(super) fn put(
         &self,
@@ -262,14 +307,9 @@ impl Replaced {
         old: &OwnedFd,
         new: &OwnedFd,
     ) -> io::Result<()> {
-        let all_to = |file: &OwnedFd, count: usize| {
-            self.held[..count].iter().try_for_each(|held| {
-                listener.replace(waiting.id, held.number, file, held.close_on_exec)
-            })
-        };
-        if let Err(error) = all_to(new, self.held.len()) {
+        if let Err(error) = self.all_to(listener, waiting, new) {
             // those that were replaced name the socket again, as long as the call waits
-            let _ = all_to(old, self.held.len());
+            let _ = self.all_to(listener, waiting, old);
             return Err(error);
         }
         for of in &self.registrations {

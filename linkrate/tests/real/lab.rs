@@ -204,6 +204,27 @@ fn a_lab_that_loses_a_host_ends_and_names_it() {
 }
 
 #[test]
+fn a_lab_whose_engine_dies_or_whose_host_stood_still_ends_and_says_so() {
+    needs!(root);
+    let own = OwnCopy::new();
+    let lab = Up::of(&own.program(), "--adapter toe");
+    // those of the system under test, of the client and of the engine
+    kill(own.agents()[2], Signal::KILL);
+    let said = lab.running.wait().expect_code(1).stderr;
+    assert!(said.contains("the agent of adapter has died"), "{said}");
+    own.expect_nothing_left();
+    let lab = Up::of(&own.program(), "");
+    let agent = own.agents()[0];
+    kill(agent, Signal::STOP);
+    let said = lab.tried("adapter show").expect_code(1).stderr;
+    assert!(said.contains("no answer within"), "{said}");
+    kill(agent, Signal::CONT);
+    let said = lab.running.wait().expect_code(1).stderr;
+    assert!(said.contains("is lost: no answer within"), "{said}");
+    own.expect_nothing_left();
+}
+
+#[test]
 fn foreign_connections_are_answered_without_harm() {
     needs!(root);
     let lab = Up::start("");

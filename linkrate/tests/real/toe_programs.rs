@@ -2,6 +2,7 @@
 //! way they wait, whatever they ask, and whatever ends them.
 
 use crate::common;
+mod signals;
 mod user;
 
 use std::fs;

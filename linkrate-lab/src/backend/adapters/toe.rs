@@ -268,6 +268,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Why its agent answers no request any more, as a phrase.
+    pub(super) fn broken(&self) -> Option<String> {
+        self.lock().host.broken()
+    }
+
     /// The process id of its agent.
     pub(super) fn pid(&self) -> u32 {
         self.lock().host.pid()

@@ -1,30 +1,39 @@
 // A program that knows nothing of linkrate: it carries a stream of known bytes in each direction over one
 // TCP connection, in one of the ways in which programs wait for sockets, and checks every byte.
 //
-// stream far PORT BYTES WAIT_MS          listens, and waits before it sends and reads
+// stream far PORT BYTES WAIT_MS          listens, and waits before it sends and reads, as STREAM_WAY if that is set
 // stream join ADDRESS PORT BYTES         connects, and does the same at once
 // stream connect WAY ADDRESS PORT BYTES
 // stream accept WAY PORT BYTES
 // stream hold PORT COUNT                 accepts so many, and resets all of them when it ends
 // stream idle ADDRESS PORT COUNT         connects so many, and waits for what becomes of the last one
+// stream signal PID COUNT EVERY_US       sends so many signals, of which the kernel never merges two
 //
-// WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout. Prints "connected FD", and at the end
-// "whole" with what TCP says of the connection.
+// WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout; signals, slowly and under signals of all
+// kinds; slow, as a peer of that; spawn, with a thread that waits until its child has opened the FIFO STREAM_FIFO. Prints "connected FD",
+// and at the end "whole" with what TCP says of the connection.
 
 #include <arpa/inet.h>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fcntl.h>
-#include <netinet/in.h>
+#include <linux/filter.h>
 #include <linux/tcp.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <string>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +142,106 @@ static void with_epoll(int fd, bool edge) {
     }
 }
 
+static std::atomic<long> queued, timed, nested, preempted;
+static std::atomic<bool> over, fast;
+
+static void handle(int signal, void (*handler)(int)) {
+    struct sigaction action{};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    if (sigaction(signal, &action, nullptr)) fail("sigaction");
+}
+
+// slowly until SIGUSR2, so that there is time for many moves, whatever signals come
+static void slow_down() {
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 5000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (!fast && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {}
+}
+
+static void *send_slowly(void *) {
+    for (; !sender->done(); slow_down()) sender->step(fd_of, 0);
+    return nullptr;
+}
+
+// starts programs, as posix_spawn does: the thread stands still until its child has executed another program
+static void *spawn_programs(void *) {
+    char name[] = "true", *words[] = {name, nullptr}, *none[] = {nullptr};
+    for (; !over; usleep(20000)) {
+        pid_t child;
+        int status = 1;
+        if (posix_spawnp(&child, name, nullptr, nullptr, words, none)) continue;
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+        if (status) fail("true");
+    }
+    return nullptr;
+}
+
+static void carry_slowly() {
+    pthread_t one, other;
+    pthread_create(&one, nullptr, send_slowly, nullptr);
+    pthread_create(&other, nullptr, receive_all, nullptr);
+    pthread_join(one, nullptr);
+    pthread_join(other, nullptr);
+}
+
+// A stream under a timer whose handler is interrupted itself, signals to single threads as the runtime of Go
+// sends them, and signals of another program.
+static void under_signals() {
+    handle(SIGRTMIN, [](int) { queued++; });
+    handle(SIGURG, [](int) { preempted++; });
+    handle(SIGUSR1, [](int) { nested++; });
+    handle(SIGUSR2, [](int) { fast = true; });
+    handle(SIGALRM, [](int) {
+        timed++;
+        raise(SIGUSR1);
+    });
+    itimerval every{{0, 8000}, {0, 8000}};
+    if (setitimer(ITIMER_REAL, &every, nullptr)) fail("setitimer");
+    pthread_t one, other, spawns;
+    pthread_create(&one, nullptr, send_slowly, nullptr);
+    pthread_create(&other, nullptr, receive_all, nullptr);
+    pthread_create(&spawns, nullptr, spawn_programs, nullptr);
+    for (; !sender->done() || !receiver->done(); usleep(1000)) {
+        pthread_kill(one, SIGURG);
+        pthread_kill(other, SIGURG);
+    }
+    over = true;
+    for (pthread_t thread : {one, other, spawns}) pthread_join(thread, nullptr);
+    every = {};
+    setitimer(ITIMER_REAL, &every, nullptr);
+    if (!timed || nested != timed || !preempted) fail("signals are missing");
+    printf("signals %ld\n", queued.load());
+}
+
+static void *wait_for_child(void *) {
+    const char *path = getenv("STREAM_FIFO");
+    pid_t child = vfork();
+    if (child == 0) {
+        close(fd_of);
+        open(path, O_RDONLY);
+        _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    printf("spawned\n");
+    fflush(stdout);
+    return nullptr;
+}
+
+static int signal_often(pid_t process, int count, int every_us) {
+    int sent = 0;
+    for (int n = 0; n < count; n++, usleep(every_us)) {
+        sigval value{};
+        value.sival_int = n;
+        sent += sigqueue(process, SIGRTMIN, value) == 0;
+    }
+    printf("sent %d\n", sent);
+    return 0;
+}
+
 static void carry(const std::string &way, int fd, bool far, uint64_t bytes) {
     sender = new Sender(far ? 2 : 1, bytes);
     receiver = new Receiver(far ? 1 : 2, bytes);
@@ -141,6 +250,17 @@ static void carry(const std::string &way, int fd, bool far, uint64_t bytes) {
         // the far end sends and receives at the same time
         receive_all(nullptr);
         send_all(nullptr);
+    } else if (way == "slow") {
+        handle(SIGUSR2, [](int) { fast = true; });
+        carry_slowly();
+    } else if (way == "signals") {
+        under_signals();
+    } else if (way == "spawn") {
+        pthread_t thread;
+        pthread_create(&thread, nullptr, wait_for_child, nullptr);
+        receive_all(nullptr);
+        send_all(nullptr);
+        pthread_join(thread, nullptr);
     } else if (way == "timeout") {
         timeval limit{5, 0};
         if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit)) fail("SO_RCVTIMEO");
@@ -232,6 +352,34 @@ static void ask(int fd, const sockaddr_in *far) {
     expect(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, 1) == -1 && errno == EINVAL, "a short value");
 }
 
+// Nothing of the lab's rights or memory comes with a connection at the adapter.
+static void ask_for_privileges(int fd) {
+    int big = 64 << 20, seven = 7, on = 1;
+    auto refused = [fd](int name, int *value) {
+        return setsockopt(fd, SOL_SOCKET, name, value, sizeof *value) == -1 && errno == EPERM;
+    };
+    if (geteuid()) {
+        expect(refused(SO_SNDBUFFORCE, &big), "SO_SNDBUFFORCE");
+        expect(refused(SO_MARK, &seven), "SO_MARK");
+        expect(refused(SO_PRIORITY, &seven), "SO_PRIORITY");
+    } else {
+        if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &seven, sizeof seven)) fail("SO_PRIORITY");
+        expect(option(fd, SOL_SOCKET, SO_PRIORITY) == 7, "SO_PRIORITY");
+    }
+    // a filter is in the memory of the program
+    sock_filter all{BPF_RET | BPF_K, 0, 0, 0xffffffff};
+    sock_fprog program{1, &all};
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program)) fail("SO_ATTACH_FILTER");
+    if (setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &on, sizeof on)) fail("SO_LOCK_FILTER");
+    char much[65536];
+    socklen_t length = sizeof much;
+    if (getsockopt(fd, SOL_SOCKET, SO_GET_FILTER, much, &length)) fail("SO_GET_FILTER");
+    expect(length == 1 && !memcmp(much, &all, sizeof all), "SO_GET_FILTER");
+    errno = 0;
+    expect(setsockopt(fd, IPPROTO_IP, 64, much, sizeof much) == -1, "a table of addresses");
+    expect(setsockopt(fd, IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) == -1, "TCP_REPAIR");
+}
+
 static int tcp_socket() {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) fail("socket");
@@ -298,11 +446,13 @@ int main(int count, char **words) {
     std::string role = words[1];
     if (role == "hold") return hold(words[2], atoi(words[3]));
     if (count < 5) return 2;
+    if (role == "signal") return signal_often(atoi(words[2]), atoi(words[3]), atoi(words[4]));
     if (role == "idle") return idle(words[2], words[3], atoi(words[4]));
     if (role == "far") {
         int fd = accept_one(words[2], 0);
         usleep(atoi(words[4]) * 1000);
-        carry("threads", fd, true, strtoull(words[3], nullptr, 10));
+        const char *way = getenv("STREAM_WAY");
+        carry(way ? way : "threads", fd, true, strtoull(words[3], nullptr, 10));
         char byte;
         expect(recv(fd, &byte, 1, 0) == 0, "no end of the stream");
         return 0;
@@ -357,6 +507,7 @@ int main(int count, char **words) {
     carry(way, fd, false, bytes);
     if (way == "dup") fd = fd_of;
     if (getenv("STREAM_ASKS_LATER")) ask(fd, role == "connect" ? &far : nullptr);
+    if (getenv("STREAM_ASKS_MORE")) ask_for_privileges(fd);
     tcp_info info{};
     socklen_t length = sizeof info;
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length)) fail("TCP_INFO");
