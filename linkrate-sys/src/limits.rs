@@ -51,6 +51,13 @@ impl fmt::Display for Reached {
     }
 }
 
+/// Where memory is short, has the kernel end this process before others: those of a lab hold nothing that is to be restored,
+/// and their controller lives on to say what has happened.
+pub fn prefer_to_end() {
+    // a kernel that refuses chooses as it likes
+    let _ = fs::write("/proc/self/oom_score_adj", "1000");
+}
+
 /// Counts from now on what control groups refuse.
 pub fn watch() {
     BEFORE.get_or_init(|| {
