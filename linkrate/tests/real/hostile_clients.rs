@@ -38,7 +38,7 @@ impl Server {
     #[track_caller]
     pub fn start(program: &str, options: &str) -> Self {
         let running = Running::start(&mut command(program, &format!("serve {options}")));
-        [IPERF3, NETPERF].map(await_listener);
+        [IPERF3, NETPERF].into_iter().for_each(await_listener);
         Self(running)
     }
 
@@ -290,7 +290,7 @@ fn among_hostile_clients(load: &Load) {
     let hostile = HostileClients::start(load.hostile, load.life);
     // all are there
     assert!(wait_until(load.life * 4, || hostile.opened() >= load.hostile));
-    [IPERF3, NETPERF].map(|port| await_connections(port, 10));
+    [IPERF3, NETPERF].into_iter().for_each(|port| await_connections(port, 10));
     let at_once = server.figures();
     let among = rates(load.seconds, load.clients);
     println!("{} hostile connections; {at_once:?}", hostile.opened());
