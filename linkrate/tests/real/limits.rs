@@ -169,6 +169,9 @@ fn a_lab_whose_agents_a_control_group_ends_names_its_memory() {
     let lab = Up::started("--adapter gigabit", |words| {
         group.start(own.program().as_os_str(), &words.split_whitespace().collect::<Vec<_>>())
     });
+    for agent in own.agents() {
+        fs::write(format!("/proc/{agent}/oom_score_adj"), "1000").expect("prefer the agents");
+    }
     // it takes what is left of the memory
     let greedy = Running::start(&mut group.start(OsStr::new("tail"), &["/dev/zero"]));
     let Finished { status, stderr, .. } = lab.running.wait();
