@@ -5,7 +5,7 @@
 //! one waking serves all ports: their interrupt timers tick together. Every frame carries the time
 //! at which its last bit is on the link, however late the thread itself comes to it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -61,8 +61,8 @@ pub(crate) struct Engine {
     clock: DeviceClock,
     doorbell: Arc<ThreadDoorbell>,
     commands: Receiver<Command>,
-    /// By number; a segment that was removed leaves its place.
-    segments: Vec<Option<Segment>>,
+    /// By number. A number is given once, so that what comes late for a segment that is gone reaches no other.
+    segments: BTreeMap<usize, Segment>,
     epoll: Epoll,
     readable: Readable,
     /// The devices of TAPs that this thread serves, by the TAPs' numbers in the wait.
@@ -85,7 +85,7 @@ impl Engine {
             clock,
             doorbell,
             commands,
-            segments: Vec::new(),
+            segments: BTreeMap::new(),
             epoll,
             readable: Readable::default(),
             taps: HashMap::new(),
@@ -130,10 +130,7 @@ impl Engine {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::AddSegment(number, fabric)) => {
-                    if self.segments.len() <= number {
-                        self.segments.resize_with(number + 1, || None);
-                    }
-                    self.segments[number] = Some(Segment::new(fabric));
+                    self.segments.insert(number, Segment::new(fabric));
                 }
                 Ok(Command::RemoveSegment(number)) => self.remove(number),
                 Ok(Command::Attach(place, device, ports)) => self.attach(place, device, ports)?,
@@ -143,7 +140,7 @@ impl Engine {
                     let _ = answer.try_send(());
                 }
                 Ok(Command::InSegment(number, work)) => {
-                    if let Some(segment) = self.segment(number) {
+                    if let Some(segment) = self.segments.get_mut(&number) {
                         work(segment);
                     }
                 }
@@ -151,10 +148,6 @@ impl Engine {
                 Err(TryRecvError::Empty) => return Ok(true),
             }
         }
-    }
-
-    fn segment(&mut self, number: usize) -> Option<&mut Segment> {
-        self.segments.get_mut(number)?.as_mut()
     }
 
     fn attach(
@@ -167,14 +160,15 @@ impl Engine {
             polled.watch(&self.epoll).map_err(io::Error::other)?;
             self.taps.insert(polled.number(), place);
         }
-        if let Some(segment) = self.segment(place.segment) {
+        if let Some(segment) = self.segments.get_mut(&place.segment) {
             segment.attach(place.station, device, ports);
         }
         Ok(())
     }
 
     fn detach(&mut self, place: Place) {
-        let device = self.segment(place.segment).and_then(|segment| segment.detach(place.station));
+        let segment = self.segments.get_mut(&place.segment);
+        let device = segment.and_then(|segment| segment.detach(place.station));
         if let Some(mut device) = device {
             for polled in device.interface().polled() {
                 polled.unwatch(&self.epoll);
@@ -189,9 +183,7 @@ impl Engine {
         for place in gone {
             self.detach(place);
         }
-        if let Some(place) = self.segments.get_mut(number) {
-            *place = None;
-        }
+        self.segments.remove(&number);
     }
 
     /// Does everything that is due now. False when there was nothing.
@@ -201,8 +193,9 @@ impl Engine {
             self.wait(now_ps, Some(0))?;
         }
         let Self { segments, carried_bytes, .. } = self;
-        let turns = segments.iter_mut().flatten();
-        Ok(turns.fold(false, |any, segment| segment.turn(now_ps, carried_bytes) | any))
+        Ok(segments
+            .values_mut()
+            .fold(false, |any, segment| segment.turn(now_ps, carried_bytes) | any))
     }
 
     /// Sleeps until something is due, a driver rings, or a TAP of an idle port has a packet.
@@ -210,8 +203,8 @@ impl Engine {
         let now_ps = self.clock.now_ps();
         let Self { segments, epoll, .. } = self;
         let due_ps =
-            segments.iter_mut().flatten().map(|segment| segment.due_ps(now_ps)).fold(None, earlier);
-        for device in segments.iter_mut().flatten().flat_map(Segment::devices) {
+            segments.values_mut().map(|segment| segment.due_ps(now_ps)).fold(None, earlier);
+        for device in segments.values_mut().flat_map(Segment::devices) {
             let interface = device.interface();
             // a port whose link is busy has a time at which it is looked at
             if interface.shared.wants_doorbell.load(Ordering::Relaxed) {
@@ -226,7 +219,7 @@ impl Engine {
             self.wait(now_ps, timeout_ns)?;
         }
         // what was not watched may have come in the meantime
-        for device in self.segments.iter_mut().flatten().flat_map(Segment::devices) {
+        for device in self.segments.values_mut().flat_map(Segment::devices) {
             device.interface().polled().for_each(|polled| polled.look_again());
         }
         Ok(())
@@ -239,7 +232,7 @@ impl Engine {
         let Self { readable, taps, segments, .. } = self;
         for number in readable.numbers() {
             let Some(Place { segment, station }) = taps.get(&number).copied() else { continue };
-            let Some(Some(segment)) = segments.get_mut(segment) else { continue };
+            let Some(segment) = segments.get_mut(&segment) else { continue };
             let Some(device) = segment.device(station) else { continue };
             let mut polled = device.interface().polled();
             if let Some(polled) = polled.find(|polled| polled.number() == number) {

@@ -1,5 +1,6 @@
 //! A segment as its device thread owns it: the fabric, and the devices on it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::earlier;
@@ -38,8 +39,8 @@ struct Station {
 pub(crate) struct Segment {
     fabric: Box<dyn Fabric>,
     faults: FaultInjector,
-    /// By number; a device that was detached leaves its place.
-    stations: Vec<Option<Station>>,
+    /// By number, which is given once.
+    stations: BTreeMap<usize, Station>,
     /// Watches the order of frames while somebody wants to know.
     reordering: Option<ReorderingWatch>,
     /// Watches the ports of connections while somebody wants to know.
@@ -49,7 +50,7 @@ pub(crate) struct Segment {
 impl Segment {
     pub(crate) fn new(fabric: Box<dyn Fabric>) -> Self {
         let faults = FaultInjector::new(Faults::default());
-        Self { fabric, faults, stations: Vec::new(), reordering: None, path_changes: None }
+        Self { fabric, faults, stations: BTreeMap::new(), reordering: None, path_changes: None }
     }
 
     /// Adds a device, whose links lead to these ports of the fabric.
@@ -62,16 +63,13 @@ impl Segment {
         for (port, link) in ports.iter().zip(device.links()) {
             self.fabric.attach(*port, link.spec(), switch);
         }
-        if self.stations.len() <= number {
-            self.stations.resize_with(number + 1, || None);
-        }
         let links = device.links().iter().map(|link| Arc::clone(&link.shared)).collect();
-        self.stations[number] = Some(Station { device, ports, links });
+        self.stations.insert(number, Station { device, ports, links });
     }
 
     /// Removes a device and gives it back.
     pub(crate) fn detach(&mut self, number: usize) -> Option<Box<dyn Device>> {
-        let station = self.stations.get_mut(number)?.take()?;
+        let station = self.stations.remove(&number)?;
         for port in station.ports {
             self.fabric.detach(port);
         }
@@ -95,14 +93,11 @@ impl Segment {
     }
 
     pub(crate) fn device(&mut self, number: usize) -> Option<&mut dyn Device> {
-        match self.stations.get_mut(number) {
-            Some(Some(station)) => Some(station.device.as_mut()),
-            _ => None,
-        }
+        Some(self.stations.get_mut(&number)?.device.as_mut())
     }
 
     pub(crate) fn devices(&mut self) -> impl Iterator<Item = &mut Box<dyn Device>> {
-        self.stations.iter_mut().flatten().map(|station| &mut station.device)
+        self.stations.values_mut().map(|station| &mut station.device)
     }
 
     /// Does everything that is due by `now_ps`, and adds the payload that arrived to
@@ -112,7 +107,7 @@ impl Segment {
         reordering.take_if(|watch| !watch.is_wanted());
         path_changes.take_if(|watch| !watch.is_wanted());
         let mut any = false;
-        for Station { device, ports, links } in stations.iter_mut().flatten() {
+        for Station { device, ports, links } in stations.values_mut() {
             device.refresh(&mut |link, state: &Link| {
                 fabric.set_link(ports[link], state.rate(), state.shared.is_up());
                 if !state.shared.is_up() {
@@ -123,7 +118,7 @@ impl Segment {
             any |= device.transmit(now_ps, &mut into);
         }
         any |= fabric.forward(now_ps);
-        for Station { device, ports, links } in stations.iter_mut().flatten() {
+        for Station { device, ports, links } in stations.values_mut() {
             for (link, port) in ports.iter().enumerate() {
                 let Some(in_flight) = fabric.to(*port) else { continue };
                 let silent = links[link].is_silent_in();
@@ -159,7 +154,7 @@ impl Segment {
         let Self { fabric, stations, .. } = self;
         let mut due_ps = None;
         let mut sooner = |other: Option<u64>| due_ps = earlier(due_ps, other);
-        for Station { device, ports, .. } in stations.iter_mut().flatten() {
+        for Station { device, ports, .. } in stations.values_mut() {
             sooner(device.due_ps(now_ps));
             for (link, port) in ports.iter().enumerate() {
                 if let Some(in_flight) = fabric.to(*port) {
@@ -169,8 +164,7 @@ impl Segment {
         }
         // a host sees forwarded frames with its next interrupt, and not before
         sooner(fabric.due_ps(&|in_flight| {
-            let stations = stations.iter().flatten();
-            let links = stations.flat_map(|Station { device, ports, .. }| {
+            let links = stations.values().flat_map(|Station { device, ports, .. }| {
                 (0..ports.len()).filter_map(|link| device.arrival_due_ps(link, in_flight))
             });
             links.min()

@@ -32,7 +32,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often the listener checks whether it is to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Tests that wait for streams, by their cookies.
-type Waiting = Mutex<HashMap<Cookie, Sender<Joined>>>;
+type Waiting = Mutex<HashMap<Cookie, SyncSender<Joined>>>;
 
 /// A connection that is a stream, with its place in the order in which all were accepted: that in which its client
 /// opened them.
@@ -120,6 +120,22 @@ pub fn iperf3(
     })
 }
 
+/// One of the threads that run, until it is dropped.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn of(threads: &'a AtomicUsize) -> Self {
+        threads.fetch_add(1, Ordering::Relaxed);
+        Self(threads)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Gives each connection of a client that is admitted a thread of its own, until `stop` is set and all threads have
 /// ended. Others are closed at once.
 fn accept_each<'a>(
@@ -164,14 +180,13 @@ fn accept_each<'a>(
                 let reason = "too many connections without a test; the oldest is closed";
                 refused(client, reason.to_owned());
             }
-            threads.fetch_add(1, Ordering::Relaxed);
+            let counted = Counted::of(threads);
             let body = move || {
+                let _counted = counted;
                 serve(Accepted { stream, pending });
-                threads.fetch_sub(1, Ordering::Relaxed);
             };
             let thread = std::thread::Builder::new().name("session".to_owned());
             if let Err(error) = thread.spawn_scoped(scope, body) {
-                threads.fetch_sub(1, Ordering::Relaxed);
                 admission.say_of(client, Ending::Failed(format!("a thread: {error}")), ended);
             }
         }
@@ -191,8 +206,8 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     if let Some(session) = waits {
         let place = pending.place;
         drop(pending);
-        // it may have all its streams by now, and then closes this one
-        let _ = session.send(Joined { place, stream });
+        // it may have all its streams by now, and then this one is closed
+        let _ = session.try_send(Joined { place, stream });
         return;
     }
     if shared.admission.is_full() {
@@ -215,4 +230,42 @@ fn cookie_of(shared: &Shared, stream: &TcpStream) -> Option<Cookie> {
     let mut octets = [0; COOKIE_BYTES];
     Bound::within(TIMEOUT, shared.stop).read_exact(stream, &mut octets).ok()?;
     Cookie::of(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_session_that_panics_gives_its_thread_back() {
+        let limits = Limits { sessions: 0, ..Limits::default() };
+        let admission = Admission::new("iperf3", &limits, 1);
+        let most = admission.most_threads();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = listener.local_addr().unwrap();
+        let (stop, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let refused = Mutex::new(Vec::new());
+        let ended = |report: &SessionReport| refused.lock().unwrap().push(report.ending.clone());
+        let panics = |_: Accepted| {
+            served.fetch_add(1, Ordering::Relaxed);
+            // without a word on stderr
+            resume_unwind(Box::new(()));
+        };
+        let accepts = || accept_each(&listener, &admission, &stop, &ended, &panics);
+        std::thread::scope(|scope| {
+            scope.spawn(|| catch_unwind(AssertUnwindSafe(accepts)));
+            let deadline = Instant::now() + TIMEOUT;
+            for number in 0..=most {
+                drop(TcpStream::connect(here).unwrap());
+                while served.load(Ordering::Relaxed) <= number && Instant::now() < deadline {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(served.into_inner(), most + 1, "{:?}", refused.into_inner());
+    }
 }

@@ -139,6 +139,21 @@ pub fn set_congestion(socket: impl AsFd, algorithm: &str) -> io::Result<()> {
     Ok(sockopt::set_tcp_congestion(socket, algorithm)?)
 }
 
+/// The same for a name that a stranger chooses, of an algorithm that the kernel has loaded: with privilege, another name
+/// would have it load a module.
+///
+/// # Errors
+/// `NotFound` with those that are loaded.
+pub fn set_listed_congestion(socket: impl AsFd, algorithm: &str) -> io::Result<()> {
+    const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    let listed = std::fs::read_to_string(AVAILABLE)?;
+    if listed.split_whitespace().any(|one| one == algorithm) {
+        return set_congestion(socket, algorithm);
+    }
+    let expected = format!("expected one that is loaded: {}", listed.trim_end());
+    Err(io::Error::new(io::ErrorKind::NotFound, expected))
+}
+
 /// Reads TCP_CONGESTION.
 pub fn congestion(socket: impl AsFd) -> io::Result<String> {
     Ok(sockopt::tcp_congestion(socket)?)
@@ -682,5 +697,8 @@ mod tests {
         set_congestion(&socket, "reno").unwrap();
         assert_eq!(congestion(&socket).unwrap(), "reno");
         assert!(set_congestion(&socket, "nosuch").is_err());
+        set_listed_congestion(&socket, "reno").unwrap();
+        let refused = set_listed_congestion(&socket, "nosuch").unwrap_err().to_string();
+        assert!(refused.starts_with("expected one that is loaded: "), "{refused}");
     }
 }

@@ -1,5 +1,7 @@
 //! The ports of a switch, each with what is under way from and to its device.
 
+use std::collections::BTreeMap;
+
 use super::InFlight;
 use crate::pdu::Pdu;
 
@@ -24,46 +26,41 @@ pub(super) trait SwitchPort {
     fn lost_dead(&self, count: u64);
 }
 
-/// Ports by number. A port that was removed leaves its place.
+/// Ports by number, which is given once.
 #[derive(Debug)]
-pub(super) struct Ports<P>(Vec<Option<P>>);
+pub(super) struct Ports<P>(BTreeMap<usize, P>);
 
 impl<P> Default for Ports<P> {
     fn default() -> Self {
-        Self(Vec::new())
+        Self(BTreeMap::new())
     }
 }
 
 impl<P: SwitchPort> Ports<P> {
     pub(super) fn put(&mut self, number: usize, port: P) {
-        if self.0.len() <= number {
-            self.0.resize_with(number + 1, || None);
-        }
-        self.0[number] = Some(port);
+        self.0.insert(number, port);
     }
 
     pub(super) fn remove(&mut self, number: usize) {
-        if let Some(place) = self.0.get_mut(number) {
-            *place = None;
-        }
+        self.0.remove(&number);
     }
 
-    /// The numbers that were given so far.
+    /// From 0 to the highest number.
     pub(super) fn numbers(&self) -> std::ops::Range<usize> {
-        0..self.0.len()
+        0..self.0.last_key_value().map_or(0, |(highest, _)| highest + 1)
     }
 
     pub(super) fn get(&self, number: usize) -> Option<&P> {
-        self.0.get(number)?.as_ref()
+        self.0.get(&number)
     }
 
     pub(super) fn get_mut(&mut self, number: usize) -> Option<&mut P> {
-        self.0.get_mut(number)?.as_mut()
+        self.0.get_mut(&number)
     }
 
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = &P> {
-        self.0.iter().flatten()
+        self.0.values()
     }
 
     /// Takes what has left the device of port `from` by `at_ps`. A dead switch takes nothing.
@@ -92,14 +89,15 @@ impl<P: SwitchPort> Ports<P> {
 
     /// Everything under way is lost: the switch ends or begins its life.
     pub(super) fn lose_in_flight(&mut self) {
-        self.0.iter_mut().flatten().for_each(|port| *port.in_flight() = InFlightBoth::default());
+        self.0.values_mut().for_each(|port| *port.in_flight() = InFlightBoth::default());
     }
 
     /// What came first by `now_ps` at any port, as time, port and load.
     pub(super) fn first_arrived(&mut self, now_ps: u64) -> Option<(u64, usize, Pdu)> {
-        let ports = self.0.iter().enumerate().filter_map(|(number, port)| {
-            Some((port.as_ref()?.in_flight_ref().inwards.first_ps()?, number))
-        });
+        let ports = self
+            .0
+            .iter()
+            .filter_map(|(number, port)| Some((port.in_flight_ref().inwards.first_ps()?, *number)));
         let (at_ps, from) = ports.min().filter(|(at_ps, _)| *at_ps <= now_ps)?;
         let (_, pdu) = self.get_mut(from)?.in_flight().inwards.arrived(now_ps)?;
         Some((at_ps, from, pdu))
@@ -107,8 +105,7 @@ impl<P: SwitchPort> Ports<P> {
 
     /// The earliest time that `when` says for what came in by a port.
     pub(super) fn due_ps(&self, when: &dyn Fn(&InFlight) -> Option<u64>) -> Option<u64> {
-        let ports = self.0.iter().flatten();
-        ports.filter_map(|port| when(&port.in_flight_ref().inwards)).min()
+        self.0.values().filter_map(|port| when(&port.in_flight_ref().inwards)).min()
     }
 
     /// What is on its way to the device of a port.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -272,8 +272,9 @@ fn cost(asked: &Parameters) -> (u64, u64) {
     let streams = asked.ways.streams(asked.parallel);
     let buffers = u64::from(asked.block) * if asked.zero_copy { 2 } else { 1 };
     let memory = u64::from(streams) * (THREAD_BYTES + buffers) + Results::most_memory(streams);
-    // each end of a session has one, and each stream two
-    (memory + THREAD_BYTES, u64::from(streams) * 2 + 2)
+    // each end of a session has one, each stream two, and one more that sends a file
+    let files = if asked.zero_copy { 3 } else { 2 };
+    (memory + THREAD_BYTES, u64::from(streams) * files + 2)
 }
 
 fn failed(error: io::Error) -> Ending {
@@ -417,7 +418,7 @@ impl Session<'_> {
 
     fn connections(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
         self.begin(asked)?;
-        let (sender, receiver) = channel();
+        let (sender, receiver) = sync_channel(asked.ways.streams(asked.parallel) as usize);
         // before the client knows that it may begin
         self.waiting(|waiting| waiting.insert(cookie, sender));
         let reported = self.tell(State::CreateStreams);
@@ -437,8 +438,9 @@ impl Session<'_> {
         let here = self.control.local_addr().map_err(failed)?;
         let deadline = Instant::now() + TURN;
         let goes_on = || !self.is_stopped() && !self.has_left() && Instant::now() < deadline;
-        let Some(turn) = shared.udp_acceptor.turn(client.ip(), here, self.path_time(), goes_on)
-        else {
+        let most = asked.ways.streams(asked.parallel) as usize;
+        let turn = shared.udp_acceptor.turn(client.ip(), here, most, self.path_time(), goes_on);
+        let Some(turn) = turn else {
             if self.has_left() {
                 return Err(Ending::ClientLeft);
             }
@@ -461,7 +463,7 @@ impl Session<'_> {
         Duration::from_micros(4 * round_trip).clamp(LEAST_PATH_TIME, MOST_PATH_TIME)
     }
 
-    fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, Sender<Joined>>) -> T) -> T {
+    fn waiting<T>(&self, change: impl FnOnce(&mut HashMap<Cookie, SyncSender<Joined>>) -> T) -> T {
         change(&mut self.shared.waiting.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

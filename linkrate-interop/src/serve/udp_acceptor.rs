@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const ALL_TIMEOUT: Duration = Duration::from_secs(3);
 /// So many count as few.
 const FEW: u32 = 8;
 
-/// Most datagrams that a socket has taken before it was connected: a buffer has no room for more.
+/// Most datagrams that sockets have taken before they were connected: a buffer has no room for more.
 const MAX_OTHERS: usize = 4096;
 
 /// The socket, and the tests that wait for streams.
@@ -61,7 +61,7 @@ impl Turns {
 struct Opening {
     /// Where its control connection came in.
     here: SocketAddr,
-    streams: Sender<UdpSocket>,
+    streams: SyncSender<UdpSocket>,
     /// When its client was told to, or has opened the last one.
     last: Instant,
 }
@@ -112,12 +112,13 @@ impl UdpAcceptor {
     }
 
     /// Lets `client`, whose control connection came in at `here`, open streams, when no other test waits for
-    /// streams from its address; `None` if it does not go on so long. While others wait, it has `least` for each stream,
-    /// or more where few do.
+    /// streams from its address; `None` if it does not go on so long. It opens at most `most`. While others wait, it has
+    /// `least` for each stream, or more where few do.
     pub(super) fn turn(
         &self,
         client: IpAddr,
         here: SocketAddr,
+        most: usize,
         least: Duration,
         goes_on: impl Fn() -> bool,
     ) -> Option<Turn<'_>> {
@@ -137,7 +138,7 @@ impl UdpAcceptor {
             turns = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         turns.leave(client, number);
-        let (sender, streams) = channel();
+        let (sender, streams) = sync_channel(most);
         let opening = Opening { here, streams: sender, last: Instant::now() };
         turns.opening.insert(client, opening);
         drop(turns);
@@ -178,14 +179,14 @@ impl UdpAcceptor {
         let mut octets = [0; HEARD];
         for _ in 0..MAX_OTHERS {
             let Ok((length, other)) = stream.recv_from(&mut octets) else { break };
-            if other != from {
+            if other != from && heard.len() < MAX_OTHERS {
                 heard.push_back((octets, length, other));
             }
         }
         stream.set_nonblocking(false)?;
         // the client opens the next one as soon as it has the answer
         let answering = stream.try_clone()?;
-        if opening.streams.send(stream).is_ok() {
+        if opening.streams.try_send(stream).is_ok() {
             answering.send(&answer)?;
         }
         Ok(())
@@ -224,10 +225,11 @@ mod tests {
             let least = Duration::from_secs(10);
             // nobody waits
             assert_eq!(greet(here, b"9876").1, None);
-            let turn = udp_acceptor.turn(here.ip(), here, least, soon()).expect("the first turn");
-            assert!(udp_acceptor.turn(here.ip(), here, least, soon()).is_none());
+            let turn =
+                udp_acceptor.turn(here.ip(), here, 2, least, soon()).expect("the first turn");
+            assert!(udp_acceptor.turn(here.ip(), here, 2, least, soon()).is_none());
             let other = "192.0.2.1".parse().unwrap();
-            assert!(udp_acceptor.turn(other, here, least, soon()).is_some());
+            assert!(udp_acceptor.turn(other, here, 2, least, soon()).is_some());
             for (greeting, expected) in [
                 (&b"9876"[..], Some(&b"6789"[..])),
                 (b"98765", None),
@@ -245,7 +247,7 @@ mod tests {
                 }
             }
             drop(turn);
-            assert!(udp_acceptor.turn(here.ip(), here, least, soon()).is_some());
+            assert!(udp_acceptor.turn(here.ip(), here, 2, least, soon()).is_some());
             stop.store(true, Ordering::Relaxed);
         });
     }
@@ -255,7 +257,7 @@ mod tests {
         let udp_acceptor = UdpAcceptor::open("127.0.0.1:0".parse().unwrap()).unwrap();
         let here = udp_acceptor.listener.local_addr().unwrap();
         let least = Duration::from_millis(30);
-        let turn = || udp_acceptor.turn(here.ip(), here, least, || true).expect("a turn");
+        let turn = || udp_acceptor.turn(here.ip(), here, 2, least, || true).expect("a turn");
         let first = turn();
         std::thread::sleep(least);
         first.begin();

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use linkrate_agent::permissions::Permissions;
+use linkrate_sys::limits;
 use rustix::process::Signal;
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::SignalOnly;
@@ -56,7 +57,10 @@ pub fn run(arguments: &AgentArgs) -> Result<Exit, Failure> {
     let _handlers = SignalDelivery::with_pipe(kept, signalled, SignalOnly, all)
         .map_err(failed("signal handlers"))?;
     let duty = match arguments {
-        AgentArgs { lab: true, .. } => Permissions::Lab,
+        AgentArgs { lab: true, .. } => {
+            limits::prefer_to_end();
+            Permissions::Lab
+        }
         AgentArgs { lends, interface, .. } => Permissions::Existing {
             lends: *lends,
             interfaces: Some(interface.clone()).filter(|names| !names.is_empty()),

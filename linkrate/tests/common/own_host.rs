@@ -27,7 +27,8 @@ pub fn in_a_host(test: impl FnOnce()) {
     needs!("ip");
     let program = std::env::current_exe().expect("a test binary");
     let path = test_path();
-    let arguments = ["--exact", "--nocapture", "--test-threads=1", &path, MARKER].map(OsStr::new);
+    let words = ["--exact", "--include-ignored", "--nocapture", "--test-threads=1", &path, MARKER];
+    let arguments = words.map(OsStr::new);
     let mut host = host::spawn(&program, &arguments, isolation).expect("a host");
     let mut output = String::new();
     host.socket().read_to_string(&mut output).expect("its output");

@@ -39,10 +39,16 @@ impl Up {
     /// The same of a copy of the program.
     #[track_caller]
     pub fn of(program: &Path, options: &str) -> Self {
+        Self::started(options, |words| command(program, words))
+    }
+
+    /// The same, by the command that is made of its words.
+    #[track_caller]
+    pub fn started(options: &str, command: impl Fn(&str) -> Command) -> Self {
         let number = LABS.fetch_add(1, Ordering::Relaxed);
         let name = format!("test-{}-{number}", std::process::id());
-        let words = format!("lab up --wait --name {name} {options}");
-        let running = Running::start(&mut command(program, &words));
+        let running =
+            Running::start(&mut command(&format!("lab up --wait --name {name} {options}")));
         let shown = || linkrate(&format!("lab show --name {name}")).code() == Some(0);
         if !wait_until(Duration::from_secs(20), shown) {
             running.signal(Signal::TERM);

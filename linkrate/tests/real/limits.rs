@@ -1,5 +1,5 @@
-//! Limits of processes and of open files, from too little to enough: a command ends in time with one error that names the
-//! limit, and leaves nothing behind.
+//! Limits of processes, of open files and of memory, from too little to enough: a command ends in time with one error that
+//! names the limit, and leaves nothing behind.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::processes::OwnCopy;
 use crate::common::small::SmallStudy;
+use crate::common::up::Up;
 use crate::common::{Finished, RUNS_FAILED, Running, command, wait_until};
 use crate::user::namespaces_of_users;
+use rustix::process::Signal;
 
 /// What a command exits with that has met a limit.
 const LIMIT: i32 = 6;
@@ -25,13 +27,27 @@ const MOST: Duration = Duration::from_secs(40);
 const MEASURE: &str = "measure --json --purpose functions --runs 1 --time 200ms --warm-up 0s --adapter veth \
                        --clients 2";
 
+/// What became of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Met {
+    Nothing,
+    /// A limit, which its error names.
+    Limit,
+    /// The kernel has ended the command itself, which then says nothing.
+    Killed,
+}
+
 /// Runs a command to its end and says whether it met a limit.
 #[track_caller]
-fn judged(own: &OwnCopy, command: &mut Command, what: &str) -> bool {
+fn judged(own: &OwnCopy, command: &mut Command, what: &str) -> Met {
     let began = Instant::now();
     let finished = Running::start(command).wait();
     assert!(began.elapsed() < MOST, "{what}: {:?}", began.elapsed());
     let Finished { stderr, .. } = &finished;
+    if finished.signal() == Some(Signal::KILL.as_raw()) {
+        own.expect_nothing_left();
+        return Met::Killed;
+    }
     let code = finished.code().unwrap_or_else(|| panic!("{what}: {:?} {stderr}", finished.status));
     assert!((0..=LIMIT).contains(&code), "{what}: {code} {stderr}");
     assert!(!stderr.contains("panicked"), "{what}: {stderr}");
@@ -45,12 +61,16 @@ fn judged(own: &OwnCopy, command: &mut Command, what: &str) -> bool {
         _ => panic!("{what}: {code} {stderr}"),
     }
     own.expect_nothing_left();
-    code == LIMIT
+    if code == LIMIT { Met::Limit } else { Met::Nothing }
 }
 
-/// Tries the main commands at each of the limits: at the least one of them meets it, at the most none does.
+/// Tries the main commands at each of the limits: one of them meets the least, and none the most. Returns the limits at which
+/// one was killed.
 #[track_caller]
-fn from_too_little_to_enough(limits: &[u64], start: impl Fn(u64, &OsStr, &[&str]) -> Command) {
+fn from_too_little_to_enough(
+    limits: &[u64],
+    start: impl Fn(u64, &OsStr, &[&str]) -> Command,
+) -> Vec<u64> {
     let study = SmallStudy::new();
     let (program, file) = (study.own.program(), study.file());
     let file = file.to_str().expect("a path of text");
@@ -58,20 +78,22 @@ fn from_too_little_to_enough(limits: &[u64], start: impl Fn(u64, &OsStr, &[&str]
     let results = study.own.beside("results");
     fs::create_dir(&results).expect("make a directory");
     fs::set_permissions(&results, Permissions::from_mode(0o777)).expect("open it to all");
-    let mut met = Vec::new();
+    let (mut met, mut killed) = (Vec::new(), Vec::new());
     for limit in limits {
         let quick = format!("run --json --blocks 2 --dir at-{limit}");
         let words = ["list", "doctor", MEASURE, &quick];
-        let of_limit = words.iter().filter(|line| {
+        let judged = words.map(|line| {
             let mut words: Vec<&str> = line.split_whitespace().collect();
             words.extend(line.starts_with("run").then_some(file));
             let mut started = start(*limit, program.as_os_str(), &words);
             started.current_dir(&results);
             judged(&study.own, &mut started, &format!("{line} at {limit}"))
         });
-        met.push(of_limit.count());
+        killed.extend(judged.contains(&Met::Killed).then_some(*limit));
+        met.push(judged.iter().any(|met| *met != Met::Nothing));
     }
-    assert!(met.first() > Some(&0) && met.last() == Some(&0), "{limits:?}: {met:?}");
+    assert!(met.first() == Some(&true) && met.last() == Some(&false), "{limits:?}: {met:?}");
+    killed
 }
 
 /// A control group of its own, which ends with its last process.
@@ -110,10 +132,64 @@ impl Drop for Group {
 fn a_limit_of_processes_of_a_control_group_is_named() {
     needs!(root);
     let (group, file) = or_skip!(Group::new("pids", ["pids.max", "pids.max"]));
-    from_too_little_to_enough(&[1, 2, 3, 4, 6, 8, 10, 12, 40, 300], |limit, program, words| {
+    let limits = [1, 2, 3, 4, 6, 8, 10, 12, 40, 300];
+    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
         fs::write(&file, limit.to_string()).expect("set the limit");
         group.start(program, words)
     });
+    assert!(killed.is_empty(), "{killed:?}");
+}
+
+/// The files of a limit of memory.
+const MEMORY: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
+
+#[test]
+fn a_limit_of_memory_of_a_control_group_is_named() {
+    needs!(root);
+    let (group, file) = or_skip!(Group::new("memory", MEMORY));
+    let limits = [1, 8, 12, 16, 18, 20, 22, 24, 32, 512].map(|mebibytes| mebibytes << 20);
+    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
+        fs::write(&file, limit.to_string()).expect("set the limit");
+        group.start(program, words)
+    });
+    // less than the command needs for itself
+    assert!(killed.iter().all(|limit| *limit <= 24 << 20), "{killed:?}");
+}
+
+#[test]
+fn a_lab_whose_agents_a_control_group_ends_names_its_memory() {
+    needs!(root);
+    let (group, file) = or_skip!(Group::new("memory", MEMORY));
+    let own = OwnCopy::new();
+    fs::write(&file, (256 << 20).to_string()).expect("set the limit");
+    let lab = Up::started("--adapter gigabit", |words| {
+        group.start(own.program().as_os_str(), &words.split_whitespace().collect::<Vec<_>>())
+    });
+    for agent in own.agents() {
+        fs::write(format!("/proc/{agent}/oom_score_adj"), "1000").expect("prefer the agents");
+    }
+    // it takes what is left of the memory
+    let greedy = Running::start(&mut group.start(OsStr::new("tail"), &["/dev/zero"]));
+    let Finished { status, stderr, .. } = lab.running.wait();
+    assert_eq!(status.code(), Some(LIMIT), "{status:?} {stderr}");
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    let said = format!("has died: a control group allows {} bytes of memory", 256 << 20);
+    assert!(matches!(&errors[..], [only] if only.contains(&said)), "{stderr}");
+    drop(greedy);
+    own.expect_nothing_left();
+}
+
+#[test]
+fn a_limit_of_locked_memory_ends_no_command() {
+    needs!(root, "prlimit", "setpriv");
+    or_skip!(namespaces_of_users());
+    let own = OwnCopy::new();
+    for more in ["", " --send-path msg-zerocopy --message 64K"] {
+        let line = format!("{MEASURE}{more}");
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let mut measure = as_user("--memlock=0", own.program().as_os_str(), &words);
+        assert_eq!(judged(&own, &mut measure, &line), Met::Nothing);
+    }
 }
 
 #[test]
@@ -125,7 +201,7 @@ fn a_quota_of_cpu_time_is_named_where_runs_fail() {
         fs::write(&file, (per_cent * 1000).to_string()).expect("set the quota");
         let words: Vec<&str> = MEASURE.split_whitespace().collect();
         let mut measure = group.start(own.program().as_os_str(), &words);
-        judged(&own, &mut measure, &format!("{per_cent} % of a CPU"));
+        assert_ne!(judged(&own, &mut measure, &format!("{per_cent} % of a CPU")), Met::Killed);
     }
 }
 
@@ -140,16 +216,20 @@ fn as_user(limit: &str, program: &OsStr, words: &[&str]) -> Command {
 fn a_limit_of_processes_of_a_user_is_named() {
     needs!(root, "prlimit", "setpriv");
     or_skip!(namespaces_of_users());
-    from_too_little_to_enough(&[2, 3, 4, 6, 7, 8, 10, 12, 300], |limit, program, words| {
+    let limits = [2, 3, 4, 6, 7, 8, 10, 12, 300];
+    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
         as_user(&format!("--nproc={limit}"), program, words)
     });
+    assert!(killed.is_empty(), "{killed:?}");
 }
 
 #[test]
 fn a_limit_of_open_files_is_named() {
     needs!(root, "prlimit", "setpriv");
     or_skip!(namespaces_of_users());
-    from_too_little_to_enough(&[8, 12, 14, 16, 24, 64, 4096], |limit, program, words| {
+    let limits = [8, 12, 14, 16, 24, 64, 4096];
+    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
         as_user(&format!("--nofile={limit}"), program, words)
     });
+    assert!(killed.is_empty(), "{killed:?}");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use linkrate_sys::bound_socket::{Buffers, datagrams, listener};
 use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
 use linkrate_sys::socket::{
-    buffers, congestion, set_congestion, set_nodelay, set_priority, set_receive_timeout,
+    buffers, congestion, set_listed_congestion, set_nodelay, set_priority, set_receive_timeout,
     set_send_timeout, set_type_of_service,
 };
 use linkrate_sys::tcp_info::tcp_info;
@@ -30,8 +30,8 @@ use crate::netperf::{
 
 /// Connections that may wait while the server is busy with one.
 const BACKLOG: i32 = 128;
-/// Open files of a test: what listens, its connection, and that of the thread that watches it.
-const FILES: u64 = 3;
+/// Open files of a test: its control connection, what listens, what that accepts, and that of the thread that watches it.
+const FILES: u64 = 4;
 /// Most octets of a datagram of IPv4.
 const MAX_DATAGRAM: usize = 65_507;
 
@@ -228,7 +228,7 @@ impl Sockets {
                 }
                 if !asked.congestion.is_empty() {
                     // the results say which one it was
-                    let _ = set_congestion(&listener, &asked.congestion);
+                    let _ = set_listed_congestion(&listener, &asked.congestion);
                 }
                 Self::Tcp(listener)
             }
