@@ -9,8 +9,8 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
@@ -60,6 +60,9 @@ fn servers() -> [SocketAddr; 2] {
     static SERVERS: OnceLock<[SocketAddr; 2]> = OnceLock::new();
     static STOP: AtomicBool = AtomicBool::new(false);
     *SERVERS.get_or_init(|| {
+        // as in every Rust program: here main is libFuzzer's
+        signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default())
+            .expect("a handler");
         let limits: &Limits = Box::leak(Box::new(Limits {
             seconds: 1,
             session_seconds: 2,
