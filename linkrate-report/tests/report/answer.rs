@@ -111,6 +111,42 @@ fn a_rate_that_follows_from_the_cost_is_told_with_it_and_only_then() {
 }
 
 #[test]
+fn a_rate_that_is_shown_in_one_case_and_follows_in_another_is_told_once() {
+    let mut results = of_the_adapter();
+    set(&mut results, Measure::ServiceDemand, |effect| effect.significant = true);
+    let mut elsewhere = results.effects.clone();
+    for effect in &mut elsewhere {
+        effect.at.0.push(("connections".to_owned(), Level::Number(9)));
+    }
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.equivalent, effect.ratio) = (true, false, ratio(1.9));
+    });
+    results.effects.extend(elsewhere.into_iter().map(|mut effect| {
+        if effect.measure == Measure::Throughput {
+            (effect.same_as, effect.ratio) = (Some(Fact::ServiceDemand), ratio(1.4));
+        }
+        effect
+    }));
+    let first = &sentences(&results)[0];
+    assert!(first.contains("raises throughput by 40 to 90 %"), "{first}");
+    assert!(!first.contains("with it"), "{first}");
+}
+
+#[test]
+fn what_is_open_is_not_called_without_an_effect() {
+    let mut results = of_the_adapter();
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.different, effect.equivalent) = (false, false, false);
+        effect.ratio = Interval { mean: 0.99, low: Some(0.48), high: Some(1.25) };
+    });
+    let first = &sentences(&results)[0];
+    assert!(
+        first.contains("has an inconclusive effect on throughput (−52.0 to +25.0 %)"),
+        "{first}"
+    );
+}
+
+#[test]
 fn directions_are_told_where_their_sum_hides_them() {
     let mut results = of_the_adapter();
     let throughput: Vec<Effect> =
