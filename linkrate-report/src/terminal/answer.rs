@@ -464,21 +464,25 @@ fn limit_of(cell: &CellResult) -> String {
     }
 }
 
-/// How often each text stands in a column, the most frequent first: `link 3, client CPU 1`; one alone has no number.
+/// What limited the cells of a column, the most frequent first: `link in 3 cells, client CPU in 1`; one alone has no number.
 fn counted(fields: &[String]) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for field in fields {
-        match counts.iter_mut().find(|(known, _)| known == field) {
+        // in how many runs is for the column
+        let name = field.split(" (").next().unwrap_or_default();
+        match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
-            None => counts.push((field, 1)),
+            None => counts.push((name, 1)),
         }
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    match counts[..] {
-        [(only, _)] => only.to_owned(),
-        _ => {
-            let texts = counts.iter().map(|(text, count)| format!("{text} {count}"));
-            texts.collect::<Vec<_>>().join(", ")
+    match &counts[..] {
+        [] => String::new(),
+        [(only, _)] => (*only).to_owned(),
+        [(first, count), rest @ ..] => {
+            let first = format!("{first} in {}", words::count(*count, "cell"));
+            let rest = rest.iter().map(|(name, count)| format!("{name} in {count}"));
+            std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ")
         }
     }
 }
