@@ -31,11 +31,12 @@ mod sockperf;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::net::IpAddr;
 
 use flate2::read::MultiGzDecoder;
-use linkrate_model::Imported;
 use linkrate_model::clean::short_line;
 use linkrate_model::imported::{Asked, Found};
+use linkrate_model::{Family, Imported};
 
 use self::documents::{Part, Parts};
 use crate::json::{Fields, JsonError, MAX_FIELDS};
@@ -132,6 +133,14 @@ fn run_of(file: &str, program: &str, test: &str, asked: Asked, found: Found) -> 
         series: Vec::new(),
         facts: BTreeMap::new(),
         remarks: Vec::new(),
+    }
+}
+
+/// The family of an address, as the wire has it.
+fn family_of(address: IpAddr) -> Family {
+    match address.to_canonical().is_ipv4() {
+        true => Family::Ipv4,
+        false => Family::Ipv6,
     }
 }
 
@@ -331,6 +340,15 @@ fn plain(bytes: &[u8], most: usize) -> Result<Cow<'_, [u8]>, ImportError> {
         return Err(ImportError::of_file(found, format!("at most {most}")));
     }
     Ok(Cow::Owned(content))
+}
+
+/// A text with another character somewhere.
+#[cfg(test)]
+fn changed(text: &str, at: proptest::sample::Index, c: char) -> String {
+    let mut text: Vec<char> = text.chars().collect();
+    let at = at.index(text.len());
+    text[at] = c;
+    text.into_iter().collect()
 }
 
 #[cfg(test)]

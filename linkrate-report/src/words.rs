@@ -307,6 +307,19 @@ pub fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
+/// How often each name occurs, the most frequent first.
+pub fn occurrences(names: impl Iterator<Item = String>) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => found.push((name, 1)),
+        }
+    }
+    found.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    found
+}
+
 /// Items one after the other, or `none` where there are none.
 pub fn listed_or(items: Vec<String>, none: &str) -> String {
     match items.is_empty() {

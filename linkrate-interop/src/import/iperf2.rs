@@ -8,10 +8,10 @@
 use std::collections::BTreeMap;
 
 use linkrate_model::imported::{Asked, Found};
-use linkrate_model::{Direction, Family, Imported, Protocol};
+use linkrate_model::{Direction, Imported, Protocol};
 
 use super::banner::place;
-use super::{ImportError, MAX_RUNS, run_of, shown, too_many};
+use super::{ImportError, MAX_RUNS, family_of, run_of, shown, too_many};
 
 /// The port on which a server listens, if it was not asked for another.
 const PORT: u16 = 5001;
@@ -245,12 +245,8 @@ fn run(
             remarks.push(OF_SENDER.to_owned());
         }
     }
-    let address = first.row.own.0.parse::<std::net::IpAddr>().ok();
     let asked = Asked {
-        family: address.map(|address| match address.to_canonical().is_ipv4() {
-            true => Family::Ipv4,
-            false => Family::Ipv6,
-        }),
+        family: first.row.own.0.parse().ok().map(family_of),
         connections: u32::try_from(connections.len()).ok(),
         ..Asked::of(kind, direction)
     };
@@ -261,8 +257,10 @@ fn run(
 
 #[cfg(test)]
 mod tests {
+    use linkrate_model::Family;
     use proptest::prelude::*;
 
+    use super::super::changed;
     use super::*;
 
     const TCP: &str = "\
@@ -344,10 +342,7 @@ mod tests {
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), c in any::<char>()) {
             for text in [TCP, UDP] {
-                let mut text: Vec<char> = text.chars().collect();
-                let at = at.index(text.len());
-                text[at] = c;
-                let _ = read("f", &text.into_iter().collect::<String>());
+                let _ = read("f", &changed(text, at, c));
             }
         }
     }

@@ -5,14 +5,13 @@
 //! `accepted_connection` in place of `connecting_to`.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 use linkrate_model::imported::{Asked, Found, MAX_SAMPLES, MAX_SERIES, Series};
 use linkrate_model::{Direction, Family, Imported, Protocol};
 use serde_json::value::RawValue;
 
 use super::documents::{Part, Parts};
-use super::{Beside, ImportError, MAX_RUNS, MAX_TEXT, run_of, too_many};
+use super::{Beside, ImportError, MAX_RUNS, MAX_TEXT, family_of, run_of, too_many};
 use crate::json::{Fields, JsonError, number};
 
 /// Most streams of one test: iperf3 allows 128.
@@ -301,11 +300,7 @@ fn run<'a>(
 fn family(start: &Fields) -> Result<Option<Family>, JsonError> {
     let first = start.items("connected")?.next().and_then(|first| Fields::of(first).ok());
     let host = first.map(|first| first.text("local_host", MAX_TEXT)).transpose()?.flatten();
-    let address = host.and_then(|host| host.parse::<IpAddr>().ok());
-    Ok(address.map(|address| match address.to_canonical().is_ipv4() {
-        true => Family::Ipv4,
-        false => Family::Ipv6,
-    }))
+    Ok(host.and_then(|host| host.parse().ok()).map(family_of))
 }
 
 /// The sums of one way.

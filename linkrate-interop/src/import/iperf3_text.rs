@@ -4,13 +4,12 @@
 //! a line of their sum. What the receiver had is the rate, and only the end that knows it prints it.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use linkrate_model::imported::{Asked, Found};
 use linkrate_model::{Direction, Family, Imported, Protocol};
 
 use super::banner::place;
-use super::{Beside, ImportError, MAX_RUNS, MAX_TEXT, run_of, shown, too_many};
+use super::{Beside, ImportError, MAX_RUNS, MAX_TEXT, family_of, run_of, shown, too_many};
 
 /// How the output of a test begins at a client and at a server.
 const BEGINS: [&str; 2] = ["Connecting to host ", "Accepted connection from "];
@@ -126,11 +125,7 @@ impl Test {
     ) -> Result<(), ImportError> {
         let words: Vec<&str> = rest.split_whitespace().take(32).collect();
         if let ["local", local, "port", ..] = words[..] {
-            let address = local.parse::<IpAddr>().ok().map(|address| address.to_canonical());
-            self.family = self.family.or(address.map(|address| match address.is_ipv4() {
-                true => Family::Ipv4,
-                false => Family::Ipv6,
-            }));
+            self.family = self.family.or(local.parse().ok().map(family_of));
             self.streams.insert(shown(name));
         }
         // each has a line of both sides, in both ways
@@ -274,6 +269,7 @@ fn bits_per_unit(unit: &str) -> Option<f64> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::changed;
     use super::*;
 
     const TCP: &str = "\
@@ -392,10 +388,7 @@ Connecting to host 192.0.2.7, port 5201
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), c in any::<char>()) {
             for text in [TCP, UDP] {
-                let mut text: Vec<char> = text.chars().collect();
-                let at = at.index(text.len());
-                text[at] = c;
-                let _ = read("f", &text.into_iter().collect::<String>());
+                let _ = read("f", &changed(text, at, c));
             }
         }
     }

@@ -188,6 +188,7 @@ impl Row {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::changed;
     use super::*;
 
     const CSV: &str = "\
@@ -243,10 +244,7 @@ netperf,TCP_RR,true,false,true,false,10,1,3,1024,6582.5,12085.4,9333.9,OP/s,451.
     proptest! {
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), c in any::<char>()) {
-            let mut text: Vec<char> = CSV.chars().collect();
-            let at = at.index(text.len());
-            text[at] = c;
-            let _ = read_csv("f", &text.into_iter().collect::<String>());
+            let _ = read_csv("f", &changed(CSV, at, c));
         }
     }
 }

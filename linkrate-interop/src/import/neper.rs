@@ -144,6 +144,7 @@ fn run(file: &str, values: &Values) -> Result<Imported, ImportError> {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::changed;
     use super::*;
 
     const RR: &str = "percentiles=50,99\nnum_ports=1\ntcp_fastopen=0\ndelay=0\nrequest_size=64\n\
@@ -201,10 +202,7 @@ mod tests {
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), c in any::<char>()) {
             for text in [RR, STREAM] {
-                let mut text: Vec<char> = text.chars().collect();
-                let at = at.index(text.len());
-                text[at] = c;
-                let _ = read("f", &text.into_iter().collect::<String>());
+                let _ = read("f", &changed(text, at, c));
             }
         }
     }

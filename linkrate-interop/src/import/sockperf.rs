@@ -8,7 +8,7 @@ use linkrate_model::latency::LatencyFigures;
 use linkrate_model::{Direction, Family, Imported, Protocol};
 
 use super::banner::place;
-use super::{ImportError, MAX_RUNS, run_of, shown, too_many};
+use super::{ImportError, MAX_RUNS, family_of, run_of, shown, too_many};
 
 /// What is in the first of the lines that a run is of.
 const BEGIN: &str = "[Valid Duration] RunTime=";
@@ -48,10 +48,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError>
             version = rest.split_whitespace().next().map(shown);
         } else if let Some(address) = behind(line, "IP = ") {
             let ip = address.split_whitespace().next().and_then(|ip| ip.parse().ok());
-            family = ip.map(|ip: std::net::IpAddr| match ip.to_canonical().is_ipv4() {
-                true => Family::Ipv4,
-                false => Family::Ipv6,
-            });
+            family = ip.map(family_of);
             protocol = match address.split_once("# ").map(|(_, protocol)| protocol.trim()) {
                 Some("TCP") => Some(Protocol::RequestResponse),
                 Some("UDP") => Some(Protocol::UdpRequestResponse),
@@ -194,6 +191,7 @@ impl Test {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::changed;
     use super::*;
 
     const TEXT: &str = "\
@@ -255,10 +253,7 @@ sockperf: ---> <MIN> observation =   10.847
     proptest! {
         #[test]
         fn any_change_is_runs_or_an_error(at in any::<prop::sample::Index>(), c in any::<char>()) {
-            let mut text: Vec<char> = TEXT.chars().collect();
-            let at = at.index(text.len());
-            text[at] = c;
-            let _ = read("f", &text.into_iter().collect::<String>());
+            let _ = read("f", &changed(TEXT, at, c));
         }
     }
 }

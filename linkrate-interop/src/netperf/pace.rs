@@ -50,8 +50,10 @@ impl Pace {
         let Intervals { calls, length } = self.intervals;
         self.left = calls;
         let now = Instant::now();
-        while self.next <= now {
-            self.next += length;
+        if let Some(late) = now.checked_duration_since(self.next) {
+            // as many intervals as have passed, however short they are
+            let into = late.as_nanos() % length.as_nanos().max(1);
+            self.next = now + length - Duration::from_nanos(u64::try_from(into).unwrap_or(0));
         }
         let pause = self.next - now;
         self.next += length;
@@ -70,6 +72,18 @@ mod tests {
         assert_eq!([(); 2].map(|()| pace.take()), [Duration::ZERO; 2]);
         let pause = pace.take();
         assert!(pause > length / 2 && pause <= length, "{pause:?}");
+    }
+
+    #[test]
+    fn a_late_call_waits_for_the_next_interval_however_many_have_passed() {
+        for (length, least, most) in
+            [(Duration::from_secs(7), 3.0, 4.0), (Duration::from_micros(1), 0.0, 1e-6)]
+        {
+            let intervals = Intervals { calls: 1, length };
+            let next = Instant::now() - Duration::from_secs(10);
+            let pause = Pace { intervals, left: 1, next }.take().as_secs_f64();
+            assert!((least..=most).contains(&pause), "{length:?}: {pause}");
+        }
     }
 
     #[test]

@@ -176,16 +176,9 @@ fn without_driver(claimed: &[(&Effect, Interval)]) -> String {
 
 /// How many cells something else than the adapter limited: their rates are those of this host.
 pub fn limited(results: &StudyResults) -> Option<Check> {
-    let mut by: Vec<(String, usize)> = Vec::new();
     let cells = results.cells.iter().filter(|cell| !marks::of_cell(results, cell).is_empty());
-    for name in cells.map(|cell| cell.verdict.limited_by()) {
-        match by.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, cells)) => *cells += 1,
-            None => by.push((name, 1)),
-        }
-    }
+    let by = words::occurrences(cells.map(|cell| cell.verdict.limited_by()));
     let (count, all) = (by.iter().map(|(_, cells)| cells).sum::<usize>(), results.cells.len());
-    by.sort_by_key(|(_, cells)| std::cmp::Reverse(*cells));
     let by: Vec<String> = by.iter().map(|(name, cells)| format!("{name} {cells}")).collect();
     let are = if count == 1 { "is" } else { "are" };
     let text = format!("{count} of {all} cells {are} {} ({})", marks::OF_THE_HOST, by.join(", "));

@@ -201,8 +201,9 @@ fn by_facts<'r>(results: &StudyResults, effects: &[&'r Effect]) -> Vec<&'r Effec
 fn joined<'r>(results: &StudyResults, effects: &[&'r Effect]) -> Vec<&'r Effect> {
     let claimed: Vec<&Effect> = effects.iter().filter(|of| of.significant).copied().collect();
     let facts = by_facts(results, effects);
-    let is_joined = !claimed.is_empty() && goes_one_way(&claimed) == goes_one_way(&facts);
-    if is_joined && goes_one_way(&facts).is_some() { facts } else { Vec::new() }
+    let way = goes_one_way(&facts);
+    let is_joined = !claimed.is_empty() && way.is_some() && goes_one_way(&claimed) == way;
+    if is_joined { facts } else { Vec::new() }
 }
 
 /// Whether all of them fall; `None` where some fall and some rise.

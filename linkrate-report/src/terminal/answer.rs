@@ -189,7 +189,7 @@ impl Page<'_> {
             _ => self.change(grid, row, index, Measure::ServiceDemand, true),
         }));
         columns.push(column(LIMITED_BY, false, &|_, _, cell| limit_of(cell)));
-        self.fitted(columns, &["CPU", "of max.", LIMITED_BY])
+        self.fitted(columns, &["CPU", "of max."], rows.iter().map(|(.., cell)| *cell))
     }
 
     /// A row for each combination of the other factors, with the levels beside each other; `None` where that is too wide.
@@ -302,34 +302,39 @@ impl Page<'_> {
         columns.push(column(LIMITED_BY, false, &|row, index| {
             row.cells[index].map(limit_of).unwrap_or_default()
         }));
-        let mut text = self.fitted(columns, &[LIMITED_BY]);
+        let cells = steps.iter().filter_map(|(row, index)| row.cells[*index]);
+        let mut text = self.fitted(columns, &[], cells);
         if hidden > 0 {
             text.push_str(&format!("\n… {hidden} more"));
         }
         text
     }
 
-    /// The table without the named columns, as many of them as it takes to fit the page. What limits the cells is then
-    /// counted below it.
-    fn fitted(&self, mut columns: Vec<Column>, dispensable: &[&str]) -> String {
+    /// The table without the named columns, as many of them as it takes to fit the page. If that does not do, what limits
+    /// its cells is counted below it.
+    fn fitted<'r>(
+        &self,
+        mut columns: Vec<Column>,
+        dispensable: &[&str],
+        cells: impl Iterator<Item = &'r CellResult>,
+    ) -> String {
+        let fits = |columns: &[Column]| total(columns) <= usize::from(self.paper.width) + GAP;
         let mut left_out: Vec<&str> = Vec::new();
-        let mut limits = None;
         for title in dispensable {
-            if total(&columns) <= usize::from(self.paper.width) + GAP {
+            if fits(&columns) {
                 break;
             }
-            let Some(index) = columns.iter().position(|column| column.header == *title) else {
-                continue;
-            };
-            let column = columns.remove(index);
-            match *title == LIMITED_BY {
-                true => limits = Some(counted(&column.fields)),
-                false => left_out.push(title),
+            if columns.iter().any(|column| column.header == *title) {
+                columns.retain(|column| column.header != *title);
+                left_out.push(title);
             }
         }
+        let has_limits = fits(&columns);
+        columns.retain(|column| has_limits || column.header != LIMITED_BY);
         let mut lines = vec![self.lay_out(columns, false)];
-        if let Some(limits) = limits {
-            lines.extend(self.filled(&format!("{LIMITED_BY}: {limits}"), "", "  "));
+        if !has_limits {
+            let limits = format!("{LIMITED_BY}: {}", limits_of(cells));
+            lines.extend(self.filled(&limits, "", "  "));
         }
         if !left_out.is_empty() {
             lines.push(format!("not shown: {} (--details cells)", left_out.join(", ")));
@@ -464,21 +469,12 @@ fn limit_of(cell: &CellResult) -> String {
     }
 }
 
-/// What limited the cells of a column, the most frequent first: `link in 3 cells, client CPU in 1`; one alone has no number.
-fn counted(fields: &[String]) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for field in fields {
-        // in how many runs is for the column
-        let name = field.split(" (").next().unwrap_or_default();
-        match counts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+/// What limited cells, the most frequent first: `link in 3 cells, client CPU in 1`; one alone has no number.
+fn limits_of<'r>(cells: impl Iterator<Item = &'r CellResult>) -> String {
+    let counts = words::occurrences(cells.map(|cell| cell.verdict.limited_by()));
     match &counts[..] {
         [] => String::new(),
-        [(only, _)] => (*only).to_owned(),
+        [(only, _)] => only.clone(),
         [(first, count), rest @ ..] => {
             let first = format!("{first} in {}", words::count(*count, "cell"));
             let rest = rest.iter().map(|(name, count)| format!("{name} in {count}"));
