@@ -162,9 +162,9 @@ impl Beside {
     /// A sentence on each, and on those that are not named.
     fn remarks(self) -> Vec<String> {
         let mut remarks: Vec<String> =
-            self.named.iter().map(|line| format!("Beside the output stands {line:?}.")).collect();
+            self.named.iter().map(|line| format!("The file also has the line {line:?}.")).collect();
         if self.more > 0 {
-            remarks.push(format!("Beside the output stand {} more lines.", self.more));
+            remarks.push(format!("The file also has {} more lines beside the output.", self.more));
         }
         remarks
     }

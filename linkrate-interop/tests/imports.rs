@@ -65,12 +65,12 @@ fn documents_of_iperf3() {
 
     let (_, remarks) = one("warning_before.json");
     assert!(
-        remarks.contains("Beside the output stands \"warning: Warning:  UDP block size"),
+        remarks.contains("The file also has the line \"warning: Warning:  UDP block size"),
         "{remarks}"
     );
     let (_, remarks) = one("error_behind.json");
     assert!(
-        remarks.contains("Beside the output stands \"iperf3: error - unable to send"),
+        remarks.contains("The file also has the line \"iperf3: error - unable to send"),
         "{remarks}"
     );
     one("bom.json");

@@ -526,8 +526,8 @@ mod tests {
         let run =
             whole(format!("warning: a \"large\" block\n{text}\niperf3: error - broken pipe\n"));
         let expected = [
-            "Beside the output stands \"warning: a \\\"large\\\" block\".",
-            "Beside the output stands \"iperf3: error - broken pipe\".",
+            "The file also has the line \"warning: a \\\"large\\\" block\".",
+            "The file also has the line \"iperf3: error - broken pipe\".",
         ];
         assert_eq!(run[0].remarks[1..], expected);
         let run = whole(text.replacen("\"lost_percent\":\t0", "\"lost_percent\":\t-nan", 9));

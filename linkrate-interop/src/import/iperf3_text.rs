@@ -338,7 +338,7 @@ iperf3: error - idle
         assert_eq!((run.asked.message, run.asked.warm_up_seconds), (Some(1428), Some(2.0)));
         assert_eq!((run.program.as_str(), run.asked.family), ("iperf3 3.21", Some(Family::Ipv6)));
         assert_eq!(run.cookie.unwrap().len(), 36);
-        assert_eq!(run.remarks[1..], ["Beside the output stands \"iperf3: error - idle\"."]);
+        assert_eq!(run.remarks[1..], ["The file also has the line \"iperf3: error - idle\"."]);
         let absurd = one(&UDP.replace("6/880", "881/880"));
         assert_eq!(absurd.found.lost_datagrams, None);
         assert!(absurd.remarks[1].contains("not known"), "{:?}", absurd.remarks);

@@ -296,8 +296,8 @@ mod tests {
         assert_eq!(run.found.transmit_bits_per_second, rate);
         let expected = [
             NO_VERBOSE,
-            "Beside the output stands \"x\".",
-            "Beside the output stands \"catcher: timer popped\".",
+            "The file also has the line \"x\".",
+            "The file also has the line \"catcher: timer popped\".",
         ];
         assert_eq!(run.remarks, expected);
         // netperf 2.2
