@@ -336,13 +336,19 @@ mod tests {
     use super::*;
     use crate::local_socket;
 
-    #[test]
-    fn a_call_of_a_program_is_answered_and_others_pass() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        // a shell that connects; one that does not know its user asks a name service, by a connection
+    /// A shell that connects once. One that does not know its user, its home or its shell asks a
+    /// name service first, by a connection of its own.
+    fn connecting() -> Command {
         let mut command = Command::new("bash");
         command.env("SHELL", "/bin/bash").env("HOME", "/");
         command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9 && echo connected"]);
+        command
+    }
+
+    #[test]
+    fn a_call_of_a_program_is_answered_and_others_pass() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut command = connecting();
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         supervise(&mut command, theirs.into(), b"x".to_vec());
         let child = command.spawn().unwrap();
@@ -376,8 +382,8 @@ mod tests {
     #[test]
     fn nothing_is_written_for_a_call_that_waits_no_longer() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = Command::new("bash");
-        command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9"]).stderr(Stdio::null());
+        let mut command = connecting();
+        command.stderr(Stdio::null());
         supervise(&mut command, theirs.into(), b"x".to_vec());
         let mut child = command.spawn().unwrap();
         let mut files = Vec::new();
@@ -406,8 +412,8 @@ mod tests {
     #[test]
     fn a_program_whose_listener_has_gone_does_not_hang() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut command = Command::new("bash");
-        command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9"]).stderr(Stdio::piped());
+        let mut command = connecting();
+        command.stderr(Stdio::piped());
         supervise(&mut command, theirs.into(), b"x".to_vec());
         let child = command.spawn().unwrap();
         drop((command, ours));
