@@ -128,32 +128,58 @@ impl Drop for Group {
     }
 }
 
-#[test]
-fn a_limit_of_processes_of_a_control_group_is_named() {
-    needs!(root);
-    let (group, file) = or_skip!(Group::new("pids", ["pids.max", "pids.max"]));
-    let limits = [1, 2, 3, 4, 6, 8, 10, 12, 40, 300];
-    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
+/// A limit of processes of a control group.
+#[track_caller]
+fn processes_of_a_group(limits: &[u64]) -> Result<(), String> {
+    let (group, file) = Group::new("pids", ["pids.max", "pids.max"])?;
+    let killed = from_too_little_to_enough(limits, |limit, program, words| {
         fs::write(&file, limit.to_string()).expect("set the limit");
         group.start(program, words)
     });
     assert!(killed.is_empty(), "{killed:?}");
+    Ok(())
+}
+
+#[test]
+fn a_limit_of_processes_of_a_control_group_is_named() {
+    needs!(root);
+    or_skip!(processes_of_a_group(&[1, 8, 300]));
+}
+
+#[test]
+#[ignore = "exhaustive: each command at many limits"]
+fn processes_of_a_control_group_at_every_limit() {
+    needs!(root);
+    or_skip!(processes_of_a_group(&[1, 2, 3, 4, 6, 8, 10, 12, 40, 300]));
 }
 
 /// The files of a limit of memory.
 const MEMORY: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
 
-#[test]
-fn a_limit_of_memory_of_a_control_group_is_named() {
-    needs!(root);
-    let (group, file) = or_skip!(Group::new("memory", MEMORY));
-    let limits = [1, 8, 12, 16, 18, 20, 22, 24, 32, 512].map(|mebibytes| mebibytes << 20);
-    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
-        fs::write(&file, limit.to_string()).expect("set the limit");
+/// A limit of memory of a control group, in MiB.
+#[track_caller]
+fn memory_of_a_group(limits: &[u64]) -> Result<(), String> {
+    let (group, file) = Group::new("memory", MEMORY)?;
+    let killed = from_too_little_to_enough(limits, |limit, program, words| {
+        fs::write(&file, (limit << 20).to_string()).expect("set the limit");
         group.start(program, words)
     });
     // less than the command needs for itself
-    assert!(killed.iter().all(|limit| *limit <= 24 << 20), "{killed:?}");
+    assert!(killed.iter().all(|limit| *limit <= 24), "{killed:?}");
+    Ok(())
+}
+
+#[test]
+fn a_limit_of_memory_of_a_control_group_is_named() {
+    needs!(root);
+    or_skip!(memory_of_a_group(&[1, 20, 512]));
+}
+
+#[test]
+#[ignore = "exhaustive: each command at many limits"]
+fn memory_of_a_control_group_at_every_limit() {
+    needs!(root);
+    or_skip!(memory_of_a_group(&[1, 8, 12, 16, 18, 20, 22, 24, 32, 512]));
 }
 
 #[test]
@@ -212,24 +238,33 @@ fn as_user(limit: &str, program: &OsStr, words: &[&str]) -> Command {
     limited
 }
 
+/// A limit of a user, which an option of prlimit(1) sets.
+#[track_caller]
+fn of_a_user(option: &str, limits: &[u64]) -> Result<(), String> {
+    namespaces_of_users()?;
+    let killed = from_too_little_to_enough(limits, |limit, program, words| {
+        as_user(&format!("--{option}={limit}"), program, words)
+    });
+    assert!(killed.is_empty(), "{killed:?}");
+    Ok(())
+}
+
 #[test]
 fn a_limit_of_processes_of_a_user_is_named() {
     needs!(root, "prlimit", "setpriv");
-    or_skip!(namespaces_of_users());
-    let limits = [2, 3, 4, 6, 7, 8, 10, 12, 300];
-    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
-        as_user(&format!("--nproc={limit}"), program, words)
-    });
-    assert!(killed.is_empty(), "{killed:?}");
+    or_skip!(of_a_user("nproc", &[2, 7, 300]));
 }
 
 #[test]
 fn a_limit_of_open_files_is_named() {
     needs!(root, "prlimit", "setpriv");
-    or_skip!(namespaces_of_users());
-    let limits = [8, 12, 14, 16, 24, 64, 4096];
-    let killed = from_too_little_to_enough(&limits, |limit, program, words| {
-        as_user(&format!("--nofile={limit}"), program, words)
-    });
-    assert!(killed.is_empty(), "{killed:?}");
+    or_skip!(of_a_user("nofile", &[8, 16, 4096]));
+}
+
+#[test]
+#[ignore = "exhaustive: each command at many limits"]
+fn limits_of_a_user_at_every_limit() {
+    needs!(root, "prlimit", "setpriv");
+    or_skip!(of_a_user("nproc", &[2, 3, 4, 6, 7, 8, 10, 12, 300]));
+    or_skip!(of_a_user("nofile", &[8, 12, 14, 16, 24, 64, 4096]));
 }
