@@ -3,7 +3,7 @@
 //! ```text
 //! results/tso-20261121-1512/
 //!   plan.json        the study, the testbed's facts, the start; its presence makes the directory a store
-//!   study.toml       the study file, verbatim
+//!   study.toml       the study file, verbatim, if there is one
 //!   runs.jsonl       one line per run with its checksum, only ever appended to
 //!   ended.json       why the last session ended; absent while one runs or after a kill
 //!   runs.jsonl.torn  incomplete lines after a crash, kept for inspection
@@ -220,7 +220,10 @@ impl Store {
         // created new: of two processes that found the directory empty one loses here
         let file = files.create(RUNS_FILE)?;
         lock(&file, directory, &path)?;
-        files.write_whole(STUDY_FILE, study.source.as_bytes())?;
+        // a measurement has no file
+        if !study.source.is_empty() {
+            files.write_whole(STUDY_FILE, study.source.as_bytes())?;
+        }
         // the plan comes last: with it the directory is a store
         files.write_whole(PLAN_FILE, text.as_bytes())?;
         let log = RunLog::new(file, path, 0);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use linkrate_lab::LabError;
 use linkrate_lab::control::client::ControlError;
-use linkrate_study::store::{Ended, StoreError, StoredRun};
+use linkrate_study::store::{Ended, StoreError, StoredRun, StoredStudy};
 use linkrate_sys::{limits, stderr};
 
 /// The exit code of the process. Scripts may rely on these.
@@ -19,7 +19,7 @@ pub enum Exit {
     Usage = 2,
     /// This host lacks a privilege or a kernel feature.
     CannotMeasure = 3,
-    /// The study ended with failed runs; the other runs are kept.
+    /// The study ended with failed runs, and not only with some that were disturbed and repeated; the others are kept.
     RunsFailed = 4,
     /// A comparison found a regression.
     Regression = 5,
@@ -86,14 +86,23 @@ impl Failure {
 }
 
 /// How a command that made runs ends.
-pub fn of_runs(ended: &Ended, runs: &[StoredRun]) -> Result<Exit, Failure> {
-    let reasons: Vec<&str> = runs.iter().filter_map(|run| Some(&*run.failure()?.reason)).collect();
+pub fn of_runs(ended: &Ended, stored: &StoredStudy) -> Result<Exit, Failure> {
+    let failed = stored.runs.iter().filter_map(|run| Some((run, run.failure()?)));
+    let missing = failed.filter(|(run, failure)| !failure.disturbed || !is_made_up_for(run, stored));
+    let reasons: Vec<&str> = missing.map(|(_, failure)| failure.reason.as_str()).collect();
     match ended {
         Ended::Interrupted => return Ok(Exit::Interrupted),
         _ if reasons.is_empty() => return Ok(Exit::Success),
         _ => {}
     }
     unless_limited(Exit::RunsFailed, "runs have failed", &reasons.join("\n"))
+}
+
+/// Whether a run has been repeated as often as its study asks for.
+fn is_made_up_for(run: &StoredRun, stored: &StoredStudy) -> bool {
+    let like_it = |other: &&StoredRun| (other.cell, other.pair) == (run.cell, run.pair);
+    let good = stored.runs.iter().filter(like_it).filter(|other| other.is_good()).count();
+    good >= stored.plan.study.method.min_blocks as usize
 }
 
 /// How a command ends for these reasons: with `exit`, or with an error that says `what` and names the limit which

@@ -1,5 +1,7 @@
 //! Arguments of `linkrate measure`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use super::VerbosityArgs;
@@ -72,6 +74,9 @@ pub struct MeasureArgs {
     /// programs do, and its figures say little
     #[arg(long, default_value = "costs", value_name = "PURPOSE", hide_short_help = true)]
     pub purpose: Purpose,
+    /// New directory for the result, for report, compare and resume [default: none]
+    #[arg(long, value_name = "DIRECTORY", hide_short_help = true)]
+    pub dir: Option<PathBuf>,
     /// Print one JSON document and nothing else on stdout
     #[arg(short = 'J', long)]
     pub json: bool,

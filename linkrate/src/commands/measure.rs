@@ -16,10 +16,12 @@ use linkrate_study::keys::{self, Setup};
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
-use linkrate_study::store::MemoryStore;
+use linkrate_study::store::{MemoryStore, RunStore, Store};
 use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
 use linkrate_sys::stderr;
 
+use super::study::output::write_results;
+use super::study::run::check_new;
 use crate::args::measure::MeasureArgs;
 use crate::args::testbed::testbed_of;
 use crate::exit::{self, Exit, Failure};
@@ -37,6 +39,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     arguments.verbosity.apply();
     let mut study = study_of(arguments)?;
     study.method.draw_seed();
+    arguments.dir.as_deref().map_or(Ok(()), check_new)?;
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
@@ -48,17 +51,31 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     }
     study.cells.first().map_or(Ok(()), |cell| lab.rehearse(&cell.spec))?;
     let clock = SystemClock::start();
-    let mut store = MemoryStore::new(study, lab.facts(), clock.unix_ms());
+    let (facts, started) = (lab.facts(), clock.unix_ms());
     let mut progress = StudyProgress::new(arguments.verbosity);
     let asked = || stop.load(Ordering::Relaxed);
-    let outcome = run_study(&mut lab, &mut store, &clock, &asked, &mut progress);
-    progress.finish();
-    let ended = outcome.map_err(|error| {
-        let hint = error.hint();
-        Failure::from_error(Exit::Failure, &error).with_hint(hint)
-    })?;
-    let stored = store.into_study();
+    let mut measured = |store: &mut dyn RunStore| {
+        let outcome = run_study(&mut lab, store, &clock, &asked, &mut progress);
+        progress.finish();
+        outcome.map_err(|error| {
+            let hint = error.hint();
+            Failure::from_error(Exit::Failure, &error).with_hint(hint)
+        })
+    };
+    let (ended, stored) = match &arguments.dir {
+        None => {
+            let mut store = MemoryStore::new(study, facts, started);
+            (measured(&mut store)?, store.into_study())
+        }
+        Some(path) => {
+            let mut store = Store::create(path, &study, facts, started)?;
+            (measured(&mut store)?, Store::read(path)?)
+        }
+    };
     let results = analyse(&stored);
+    if let Some(path) = &arguments.dir {
+        write_results(path, &results)?;
+    }
     if arguments.json {
         print(&linkrate_report::json::document(&results))?;
     } else {
@@ -68,7 +85,7 @@ pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {
     if results.failures.iter().any(|run| run.disturbed) {
         stderr::line(BUSY);
     }
-    exit::of_runs(&ended, &stored.runs)
+    exit::of_runs(&ended, &stored)
 }
 
 /// A study of one cell from the arguments.

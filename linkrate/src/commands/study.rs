@@ -2,9 +2,9 @@
 
 mod compare;
 mod import;
-mod output;
+pub(super) mod output;
 mod report;
-mod run;
+pub(super) mod run;
 mod source;
 mod trend;
 mod watch;

@@ -267,3 +267,26 @@ fn segmentation_offload_goes_off_with_checksum_offload() {
     let driver = document["cells"][0]["evidence"]["driver_packet_bytes"].as_f64().expect("bytes");
     assert!(driver <= 1514.0, "{driver}");
 }
+
+#[test]
+fn a_measurement_is_kept_where_a_directory_is_named() {
+    needs!(root);
+    let place = tempfile::tempdir().expect("a directory");
+    let [before, after] = ["before", "after"].map(|name| place.path().join(name));
+    let kept = |into: &std::path::Path| {
+        let line = MEASURE.replace("--runs 1", "--runs 5");
+        Running::start(command(LINKRATE, &line).arg("--dir").arg(into)).wait()
+    };
+    let printed = kept(&before).expect_code(0).json();
+    let report = Running::start(command(LINKRATE, "report --format json").arg(&before)).wait();
+    let read = report.expect_code(0).json();
+    assert_eq!(read["cells"], printed["cells"]);
+    let refused = kept(&before);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(refused.stderr.contains("is not empty"), "{}", refused.stderr);
+    kept(&after).expect_code(0);
+    let mut compare = command(LINKRATE, "compare --json");
+    let compared = Running::start(compare.args([&before, &after])).wait();
+    assert!(matches!(compared.code(), Some(0 | 5)), "{}", compared.stderr);
+    assert_eq!(compared.json()["cells"].as_array().map(Vec::len), Some(1), "{}", compared.stdout);
+}

@@ -55,22 +55,7 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     study.method.seed = arguments.seed.or(study.method.seed);
     study.method.draw_seed();
     arguments.cpus.apply(&mut study.testbed)?;
-    if let Some(path) = &arguments.dir
-        && path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
-    {
-        let message = format!("--dir: {} is not empty", path.display());
-        let here = quoted(path);
-        let hint = match Store::read(path)
-            .map(|stored| stored.ended.is_some_and(|why| why.is_complete()))
-        {
-            Ok(true) => {
-                format!("name a new directory; to see what it holds: linkrate report {here}")
-            }
-            Ok(false) => format!("name a new directory, or go on: linkrate resume {here}"),
-            Err(_) => "name a new directory".to_owned(),
-        };
-        return Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)));
-    }
+    arguments.dir.as_deref().map_or(Ok(()), check_new)?;
     linkrate_lab::congestion::check(study.cells.iter().map(|c| c.spec.socket.congestion.as_str()))?;
     let stop = signals()?;
     let mut backend = Backend::of(&study, &arguments.deploy, &stop)?;
@@ -87,6 +72,22 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
         again: Some((typed(&[]), "again, when nothing else runs here")),
     };
     conduct(&mut backend, &mut store, &clock, &stop, &wanted, arguments.verbosity)
+}
+
+/// Refuses a directory for results that holds something.
+pub fn check_new(path: &Path) -> Result<(), Failure> {
+    if path.read_dir().map_or(true, |mut entries| entries.next().is_none()) {
+        return Ok(());
+    }
+    let message = format!("--dir: {} is not empty", path.display());
+    let here = quoted(path);
+    let is_complete = |ended: Option<Ended>| ended.is_some_and(|why| why.is_complete());
+    let hint = match Store::read(path).map(|stored| is_complete(stored.ended)) {
+        Ok(true) => format!("name a new directory; to see what it holds: linkrate report {here}"),
+        Ok(false) => format!("name a new directory, or go on: linkrate resume {here}"),
+        Err(_) => "name a new directory".to_owned(),
+    };
+    Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
 }
 
 /// Continues a study, on other nodes of a fleet where some are not there.
@@ -205,7 +206,7 @@ fn conduct(
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
         stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));
     }
-    exit::of_runs(&ended, &stored.runs)
+    exit::of_runs(&ended, &stored)
 }
 
 /// The fleet with other nodes at some places from run `next_run` on; `None` if nothing changes.
