@@ -88,7 +88,8 @@ impl Failure {
 /// How a command that made runs ends.
 pub fn of_runs(ended: &Ended, stored: &StoredStudy) -> Result<Exit, Failure> {
     let failed = stored.runs.iter().filter_map(|run| Some((run, run.failure()?)));
-    let missing = failed.filter(|(run, failure)| !failure.disturbed || !is_made_up_for(run, stored));
+    let missing =
+        failed.filter(|(run, failure)| !failure.disturbed || !is_made_up_for(run, stored));
     let reasons: Vec<&str> = missing.map(|(_, failure)| failure.reason.as_str()).collect();
     match ended {
         Ended::Interrupted => return Ok(Exit::Interrupted),

@@ -5,11 +5,11 @@ use std::{fs, io};
 use crate::cargo::{cargo, root, targets};
 use crate::git::git;
 use crate::process::check;
-use crate::runs::{Extent, REAL, Selection};
+use crate::runs::{self, Extent, Selection};
 use crate::summary::{Outcome, Step, Summary};
 use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
 use crate::{book, fuzz, mutants, package, peers, phrases, python};
-use crate::{room, runs, tools};
+use crate::{room, tools};
 
 /// Seconds that each fuzz target gets, beside its seeds.
 const FUZZ_SECONDS: u32 = 5;
@@ -181,8 +181,8 @@ fn format() -> io::Result<Outcome> {
 /// `cargo clippy` over everything.
 fn clippy() -> io::Result<Outcome> {
     // --all-targets leaves out what `test = false` keeps from `cargo test`, also beside --test
-    for targets in [["--workspace", "--all-targets"], ["--test", REAL]] {
-        let mut command = cargo(["clippy", "--quiet", "--locked"]);
+    for targets in [&["--all-targets"][..], &runs::TARGETS] {
+        let mut command = cargo(["clippy", "--quiet", "--locked", "--workspace"]);
         let outcome = check(command.args(targets).args(["--", "--deny", "warnings"]))?;
         if outcome.failed > 0 {
             return Ok(outcome);

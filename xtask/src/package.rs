@@ -61,7 +61,7 @@ pub fn test() -> io::Result<Outcome> {
         return Ok(Outcome::skipped("package", reason));
     }
     // `cargo build` would build nearly all of it again: what tests depend on asks for other features of dependencies
-    let build = runs::build(Selection::Real, false)?;
+    let build = runs::build(Selection::Everything, false)?;
     if build.failed > 0 {
         return Ok(build);
     }

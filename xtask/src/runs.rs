@@ -22,7 +22,7 @@ use crate::tools::CARGO_NEXTEST;
 
 /// The target that measures real traffic. `test = false` keeps it out of a plain `cargo test`, where its tests would
 /// run beside others.
-pub const REAL: &str = "real";
+const REAL: &str = "real";
 
 /// Long enough for everything on two slow CPUs.
 const LIMIT: Duration = Duration::from_secs(50 * 60);
@@ -60,16 +60,25 @@ pub enum Extent {
     Exhaustive,
 }
 
-impl Selection<'_> {
+/// What is built of the workspace, always as a whole: for fewer targets, cargo gives dependencies other features, and
+/// builds all that depends on them again.
+pub const TARGETS: [&str; 4] = ["--lib", "--bins", "--test", "*"];
+
+impl<'a> Selection<'a> {
     /// The arguments of cargo that select the test binaries.
-    fn binaries(self) -> Vec<String> {
-        let words: &[&str] = match self {
-            // the same in both, so that nothing is built again
-            Self::Everything => &["--workspace", "--lib", "--bins", "--test", "*"],
-            Self::Real => &["--workspace", "--test", REAL],
-            Self::Crate(name) => return vec!["--package".to_owned(), name.to_owned()],
-        };
-        words.iter().map(|word| (*word).to_owned()).collect()
+    fn binaries(self) -> Vec<&'a str> {
+        match self {
+            Self::Everything | Self::Real => [&["--workspace"][..], &TARGETS].concat(),
+            Self::Crate(name) => vec!["--package", name],
+        }
+    }
+
+    /// The tests of these binaries, as an expression of nextest.
+    fn tests(self) -> String {
+        match self {
+            Self::Real => format!("{NOT_INSIDE} & binary({REAL})"),
+            Self::Everything | Self::Crate(_) => NOT_INSIDE.to_owned(),
+        }
     }
 }
 
@@ -141,7 +150,7 @@ fn with_open_tun(command: Command) -> Command {
 /// Each test has a PATH of its own, which the build does not have.
 fn nextest(selection: Selection<'_>, extent: Extent, path: &Path) -> io::Result<Command> {
     let mut command = cargo(["nextest", "run", "--locked", "--no-fail-fast", "--no-tests=pass"]);
-    command.args(selection.binaries()).args(["--filterset", NOT_INSIDE]);
+    command.args(selection.binaries()).args(["--filterset", &selection.tests()]);
     let runner = serde_json::to_string(&["env", &format!("PATH={}", path.display())])?;
     command.arg(format!("--config=target.{}.runner={runner}", host()?));
     if extent == Extent::Exhaustive {

@@ -119,9 +119,8 @@ fn bfd_runs_on_every_link_in_each_mode() {
     assert_eq!(read("bfd && (_ws.malformed || _ws.expert.severity >= 0x400000)"), "");
     // slower and more patient, while the sessions stay up: a change that costs a session costs it each time, other
     // programs that take the CPU for the 120 ms of a detection do not
-    let losses = || {
-        members(&lab).iter().map(|member| member["bfd"]["losses"].as_u64()).collect::<Vec<_>>()
-    };
+    let losses =
+        || members(&lab).iter().map(|member| member["bfd"]["losses"].as_u64()).collect::<Vec<_>>();
     let stays_up = (0..3).any(|_| {
         lab.linkrate("adapter set agg0 bfd-interval=40 bfd-multiplier=3");
         assert!(wait_until(Duration::from_secs(10), || all_up(&lab)), "{:#?}", aggregate(&lab));

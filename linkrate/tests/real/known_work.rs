@@ -49,6 +49,7 @@ fn figures(lab: &mut Lab, spec: &RunSpec) -> Option<Figures> {
 }
 
 #[test]
+#[ignore = "exhaustive: half a minute alone on the machine"]
 fn known_work_of_a_thread_is_in_its_part_of_service_demand_alone() {
     needs!(root);
     let before = threads("/proc", "napi/");
