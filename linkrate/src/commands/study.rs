@@ -2,6 +2,7 @@
 
 mod compare;
 mod import;
+mod ktap;
 mod output;
 mod report;
 mod run;
