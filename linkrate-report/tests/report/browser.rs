@@ -34,7 +34,7 @@ impl Pages {
             let html = page(results).unwrap();
             std::fs::write(directory.path().join(format!("{name}.html")), html).unwrap();
         }
-        let html = linkrate_report::trend::page(&trend::of_ten_days()).unwrap();
+        let html = linkrate_report::trend::page(&trend::of_nights()).unwrap();
         std::fs::write(directory.path().join("trend.html"), html).unwrap();
         Self { directory, names: all.iter().map(|(name, _)| *name).chain(["trend"]).collect() }
     }

@@ -215,7 +215,7 @@ fn a_cell_an_effect_and_a_published_change_are_cases_of_a_kernel_test() {
     let environment = ["environment: NETIF=eth1".to_owned()];
     let found = ktap::document(&fixture::adapter(), &environment);
     insta::assert_snapshot!(found.text);
-    let failed = ktap::document(&fixture::failed(), &[]);
+    let failed = ktap::document(&fixture::stream(), &[]);
     insta::assert_snapshot!(failed.text);
     assert!(failed.failed > 0);
     for results in [fixture::hostile(), simulated::study("tso"), simulated::study("a-a")] {
