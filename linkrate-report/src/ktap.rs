@@ -30,9 +30,10 @@ pub struct Ktap {
     pub skipped: usize,
 }
 
-/// A test of which nothing was run.
-pub fn skipped(reason: &str) -> String {
-    format!("{VERSION}1..0 # SKIP {}\n", clean(reason))
+/// A test of which nothing was run, with lines about its environment.
+pub fn skipped(reason: &str, environment: &[String]) -> String {
+    let about: String = environment.iter().map(|line| format!("# {}\n", clean(line))).collect();
+    format!("{VERSION}{about}1..0 # SKIP {}\n", clean(reason))
 }
 
 const VERSION: &str = "KTAP version 1\n";

@@ -31,12 +31,12 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     };
     let (existing, environment) = named.unwrap_or_default();
     let existing = if environment.is_empty() { &arguments.existing } else { &existing };
-    let wanted = Wanted { ktap: Some(environment), ..Wanted::default() };
+    let wanted = Wanted { ktap: Some(environment.clone()), ..Wanted::default() };
     run_on(arguments, existing, wanted).map_err(Failure::at_limit).or_else(|failure| match failure
         .exit
     {
         Exit::CannotMeasure => {
-            print(&ktap::skipped(&failure.message))?;
+            print(&ktap::skipped(&failure.message, &environment))?;
             failure.print();
             Ok(SKIPPED)
         }
