@@ -10,6 +10,7 @@
 //! - [`json`]: documents behind their length, and their fields
 //! - [`client`]: tests of the servers of these programs, with sockets
 //! - [`payload`]: threads that carry the payload of a test
+//! - [`scrape`]: figures for a program that asks for them by HTTP
 //! - [`serve`]: a server for clients of these programs, with sockets and threads
 
 // used by this workspace alone: a doc says what the name does not
@@ -21,4 +22,5 @@ pub mod iperf3;
 pub mod json;
 pub mod netperf;
 pub mod payload;
+pub mod scrape;
 pub mod serve;

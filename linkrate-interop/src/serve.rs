@@ -36,7 +36,7 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-pub use budget::Budget;
+pub use budget::{Budget, InUse};
 pub use interface::InterfaceReport;
 pub use limits::{Limits, Network, NetworkError};
 pub use netperf::netperf;

@@ -41,7 +41,7 @@ pub fn runs(results: &StudyResults) -> Result<Vec<u8>, ReportError> {
 
 /// The field as no spreadsheet takes it for a formula: text that begins like one gets an apostrophe
 /// in front, which spreadsheets read as "this is text". Numbers stay as they are.
-fn no_formula(field: String) -> String {
+pub(crate) fn no_formula(field: String) -> String {
     // the wide forms are read as the narrow ones in East Asian locales
     let begins =
         |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠') || c.is_control();

@@ -208,7 +208,7 @@ fn document(
 }
 
 /// A moment as ISO 8601 has it, in UTC.
-fn iso(unix_ms: u64) -> String {
+pub(crate) fn iso(unix_ms: u64) -> String {
     let (days, of_day) = (unix_ms / 86_400_000, unix_ms % 86_400_000);
     let (year, month, day) = civil_from_days(days);
     let (seconds, ms) = (of_day / 1000, of_day % 1000);

@@ -16,8 +16,11 @@
 //! - [`comparison`]: two result sets, as a table, Markdown and a document
 //! - [`flent`]: data files of flent, one for each run
 //! - [`hdr_log`]: latencies as a log of HdrHistogram
+//! - [`ktap`]: results as a test of the kernel
 //! - [`lab`], [`adapter`]: a lab that is up, models of adapters, ports and their counters
 //! - [`number`]: figures with significant digits, units and intervals; the only place that formats them
+//! - [`openmetrics`]: figures for Prometheus and its relatives
+//! - [`otava`]: result sets over time for Apache Otava
 //! - [`table`]: one table for paper and terminal
 //! - [`trend`]: result sets over time
 //! - [`live_view`]: a study while it runs
@@ -44,6 +47,7 @@ pub mod flent;
 pub mod hdr_log;
 pub mod html;
 pub mod json;
+pub mod ktap;
 pub mod lab;
 mod layout;
 pub mod limit;
@@ -51,6 +55,8 @@ pub mod live_view;
 pub mod markdown;
 pub mod mix;
 pub mod number;
+pub mod openmetrics;
+pub mod otava;
 pub mod paper;
 pub mod predicted;
 pub mod preview;

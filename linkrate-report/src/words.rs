@@ -375,6 +375,32 @@ pub fn aa(results: &StudyResults) -> Option<String> {
     ))
 }
 
+/// A measure as part of the name of a column or a metric.
+pub fn key(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Throughput => "throughput",
+        Measure::Transmit => "transmit",
+        Measure::Receive => "receive",
+        Measure::Transactions => "completed",
+        Measure::ServiceDemand => "service_demand",
+        Measure::Cpu => "cpu",
+        Measure::LatencyP50 => "latency_p50",
+        Measure::LatencyP99 => "latency_p99",
+    }
+}
+
+/// Levels as programs find them again, in ASCII where they are: `offload=tso message=64_KiB`.
+pub fn assignments(levels: &Levels) -> String {
+    let each = levels.0.iter().map(|(factor, level)| format!("{factor}={}", plain(level)));
+    each.collect::<Vec<_>>().join(" ")
+}
+
+/// A level as one word.
+pub fn plain(level: &Level) -> String {
+    let level = level.to_string();
+    level.split(|c: char| c.is_whitespace() || c.is_control()).collect::<Vec<_>>().join("_")
+}
+
 /// Which run of its block has failed.
 pub fn failed_run(failed: &FailedRun) -> String {
     if failed.idle { "idle run".to_owned() } else { labels::cell(&failed.levels) }

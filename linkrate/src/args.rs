@@ -10,6 +10,7 @@ pub mod iperf3;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+pub mod metrics;
 pub mod serve;
 pub mod settings;
 pub mod study;

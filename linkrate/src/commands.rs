@@ -7,6 +7,7 @@ pub mod iperf3;
 pub mod lab;
 pub mod limit;
 pub mod measure;
+mod metrics;
 pub mod restore;
 pub mod serve;
 pub mod study;

@@ -181,6 +181,7 @@ impl<'a> Admission<'a> {
                 _ => "the client has left".to_owned(),
             };
             report.ending = Ending::Refused(format!("{reason}; {others} others without a test"));
+            report.others = others;
         }
         ended(&report);
     }

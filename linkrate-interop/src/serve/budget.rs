@@ -19,8 +19,24 @@ pub(super) const THREAD_BYTES: u64 = 128 << 10;
 pub struct Budget {
     memory: AtomicU64,
     files: AtomicU64,
+    tests: AtomicU64,
+    /// Memory and files of a server without a test.
+    all: [u64; 2],
     /// Most connections to each program that have not begun a test.
     pub(super) pending: usize,
+}
+
+/// What tests have at one moment, and what they may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InUse {
+    /// Tests that run.
+    pub tests: u64,
+    /// Octets of memory.
+    pub memory: u64,
+    pub memory_limit: u64,
+    /// Open files.
+    pub files: u64,
+    pub files_limit: u64,
 }
 
 /// What a test has, until it is dropped.
@@ -35,6 +51,7 @@ impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.budget.memory.fetch_add(self.memory, Ordering::Relaxed);
         self.budget.files.fetch_add(self.files, Ordering::Relaxed);
+        self.budget.tests.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -52,7 +69,23 @@ impl Budget {
         Self {
             memory: AtomicU64::new(memory),
             files: AtomicU64::new(files),
+            tests: AtomicU64::new(0),
+            all: [memory, files],
             pending: pending as usize,
+        }
+    }
+
+    /// What tests have now.
+    #[must_use]
+    pub fn in_use(&self) -> InUse {
+        let [memory_limit, files_limit] = self.all;
+        let used = |all: u64, left: &AtomicU64| all.saturating_sub(left.load(Ordering::Relaxed));
+        InUse {
+            tests: self.tests.load(Ordering::Relaxed),
+            memory: used(memory_limit, &self.memory),
+            memory_limit,
+            files: used(files_limit, &self.files),
+            files_limit,
         }
     }
 
@@ -71,6 +104,7 @@ impl Budget {
             self.memory.fetch_add(memory, Ordering::Relaxed);
             return Err(format!("{files} open files, which other tests have"));
         }
+        self.tests.fetch_add(1, Ordering::Relaxed);
         Ok(Taken { budget: self, memory, files })
     }
 }
@@ -89,7 +123,16 @@ mod tests {
         let refused = budget.take(1, 200).unwrap_err();
         assert_eq!(refused, "200 open files, which other tests have");
         let second = budget.take(2 << 20, 104).unwrap();
+        let all = InUse {
+            tests: 2,
+            memory: 10 << 20,
+            memory_limit: 10 << 20,
+            files: 704,
+            files_limit: 704,
+        };
+        assert_eq!(budget.in_use(), all);
         drop((first, second));
+        assert_eq!(budget.in_use(), InUse { tests: 0, memory: 0, files: 0, ..all });
         budget.take(10 << 20, 704).unwrap();
     }
 }

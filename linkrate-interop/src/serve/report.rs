@@ -23,6 +23,25 @@ pub enum Ending {
     Failed(String),
 }
 
+impl Ending {
+    /// The words of all endings, as a line has them.
+    pub const WORDS: [&'static str; 5] =
+        ["complete", "client-left", "refused", "stopped", "failed"];
+
+    /// Its word among [`Self::WORDS`].
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        let at = match self {
+            Self::Complete => 0,
+            Self::ClientLeft => 1,
+            Self::Refused(_) => 2,
+            Self::Stopped => 3,
+            Self::Failed(_) => 4,
+        };
+        Self::WORDS[at]
+    }
+}
+
 /// What bounded a session.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "limited_by")]
@@ -175,6 +194,9 @@ pub struct SessionReport {
     /// How it ended.
     #[serde(flatten)]
     pub ending: Ending,
+    /// Further clients without a test, for which it stands; its reason tells them.
+    #[serde(skip)]
+    pub others: u64,
 }
 
 impl SessionReport {
@@ -203,6 +225,7 @@ impl SessionReport {
             datagrams: None,
             verdict: None,
             ending: Ending::ClientLeft,
+            others: 0,
         }
     }
 
@@ -240,6 +263,22 @@ mod tests {
         let mut report = report.clone();
         report.end(Ok(()));
         report.ending
+    }
+
+    #[test]
+    fn a_line_has_the_word_of_its_ending() {
+        let reason = String::new;
+        let all = [
+            Ending::Complete,
+            Ending::ClientLeft,
+            Ending::Refused(reason()),
+            Ending::Stopped,
+            Ending::Failed(reason()),
+        ];
+        for (ending, word) in all.iter().zip(Ending::WORDS) {
+            assert_eq!(serde_json::to_value(ending).unwrap()["ended"], word);
+            assert_eq!(ending.word(), word);
+        }
     }
 
     #[test]

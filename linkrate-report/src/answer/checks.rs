@@ -185,32 +185,54 @@ pub fn limited(results: &StudyResults) -> Option<Check> {
     (count > 0).then_some(Check { name: "Limits", text, is_bad: true })
 }
 
-/// Agreement with published figures, without those that the model was made from.
-fn published(results: &StudyResults) -> Option<Check> {
+/// Why a published change may not be judged.
+const DOUBTS: [&str; 3] = ["with the driver on one side", "host-limited", "of fewer than 5 blocks"];
+
+/// The published changes that can be compared, without those that the model was made from.
+pub fn changes(results: &StudyResults) -> Vec<&PublishedResult> {
     let is_change = |one: &&PublishedResult| {
         one.kind != PublishedKind::Value && one.basis != Basis::Parameter && one.measured.is_some()
     };
     let changes: Vec<&PublishedResult> = results.published.iter().filter(is_change).collect();
     // a mean beside those that it is made of would count them twice
-    let changes = changes.iter().copied().filter(|one| !change_figures::has_members(one, &changes));
-    // what other things than the adapter limited, and what has an emulated driver on one side, agrees with nothing
-    let (mut one_side, mut of_host, mut too_few) = (0, 0, 0);
-    let is_judged = |one: &&PublishedResult| {
-        let doubts = [
-            (one.factor.as_deref() == Some(figures::TOE_FACTOR), &mut one_side),
-            (marks::is_host_limited(results, one), &mut of_host),
-            (marks::runs_behind(results, one) < MIN_TO_CLAIM, &mut too_few),
-        ];
-        let found = doubts.into_iter().filter(|(holds, _)| *holds);
-        found.map(|(_, count)| *count += 1).count() == 0
-    };
-    let (judged, unjudged): (Vec<&PublishedResult>, Vec<&PublishedResult>) =
-        changes.partition(is_judged);
-    let reasons = [
-        (one_side, "with the driver on one side"),
-        (of_host, "host-limited"),
-        (too_few, "of fewer than 5 blocks"),
+    let is_own = |one: &&PublishedResult| !change_figures::has_members(one, &changes);
+    changes.iter().copied().filter(is_own).collect()
+}
+
+/// Why a published change is not judged; none where it is. What other things than the adapter limited, and what has an
+/// emulated driver on one side, agrees with nothing.
+pub fn doubts(results: &StudyResults, one: &PublishedResult) -> Vec<&'static str> {
+    let holds = [
+        one.factor.as_deref() == Some(figures::TOE_FACTOR),
+        marks::is_host_limited(results, one),
+        marks::runs_behind(results, one) < MIN_TO_CLAIM,
     ];
+    let found = DOUBTS.into_iter().zip(holds).filter(|(_, holds)| *holds);
+    found.map(|(doubt, _)| doubt).collect()
+}
+
+/// Whether a change has the sign and the size that are published; `None` where its interval has no change in it: a wide
+/// one agrees with everything, which says nothing.
+pub fn agreement(one: &PublishedResult) -> Option<(bool, bool)> {
+    // a change is a ratio and a difference a sum
+    let none = if one.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
+    let ends = one.measured.and_then(|ends| ends.low.zip(ends.high));
+    let has = |value: f64| ends.is_some_and(|(low, high)| (low..=high).contains(&value));
+    if one.published != none && (ends.is_none() || has(none)) {
+        return None;
+    }
+    let mean = one.measured.map_or(f64::NAN, |interval| interval.mean);
+    let same = (mean - none) * (one.published - none) > 0.0 || one.published == none;
+    Some((same, has(one.published)))
+}
+
+/// Agreement with published figures.
+fn published(results: &StudyResults) -> Option<Check> {
+    let (judged, unjudged): (Vec<_>, Vec<_>) =
+        changes(results).into_iter().partition(|one| doubts(results, one).is_empty());
+    let reasons = DOUBTS.map(|doubt| {
+        (unjudged.iter().filter(|one| doubts(results, one).contains(&doubt)).count(), doubt)
+    });
     let reasons: Vec<(usize, &str)> = reasons.into_iter().filter(|(count, _)| *count > 0).collect();
     let reasons = match reasons[..] {
         [(_, only)] => only.to_owned(),
@@ -229,37 +251,23 @@ fn published(results: &StudyResults) -> Option<Check> {
         let text = "rates and costs of another machine; see --details published";
         return compared.then(|| Check { name: PUBLISHED, text: text.to_owned(), is_bad: false });
     }
-    // a change is a ratio and a difference a sum
-    let none = |one: &PublishedResult| if one.kind == PublishedKind::Effect { 1.0 } else { 0.0 };
-    let ends = |one: &PublishedResult| one.measured.and_then(|ends| ends.low.zip(ends.high));
-    // a wide interval agrees with everything, which says nothing
-    let is_open = |one: &&&PublishedResult| {
-        let contains = |(low, high): (f64, f64)| (low..=high).contains(&none(one));
-        one.published != none(one) && ends(one).is_none_or(contains)
-    };
-    let (open, shown): (Vec<_>, Vec<_>) = judged.iter().partition(is_open);
-    let same_sign = |one: &&&PublishedResult| {
-        let mean = one.measured.map_or(f64::NAN, |interval| interval.mean);
-        (mean - none(one)) * (one.published - none(one)) > 0.0 || one.published == none(one)
-    };
-    let within = |one: &&&PublishedResult| {
-        ends(one).is_some_and(|(low, high)| (low..=high).contains(&one.published))
-    };
-    let (all, same) = (judged.len(), shown.iter().copied().filter(|one| same_sign(&one)).count());
-    let inside = shown.iter().copied().filter(|one| within(&one)).count();
+    let shown: Vec<(bool, bool)> = judged.iter().filter_map(|one| agreement(one)).collect();
+    let (all, open) = (judged.len(), judged.len() - shown.len());
+    let same = shown.iter().filter(|(same, _)| *same).count();
+    let inside = shown.iter().filter(|(_, inside)| *inside).count();
     let mut text = match judged[..] {
-        [only] => alone(only, open.is_empty().then_some((same == 1, inside == 1))),
+        [only] => alone(only, shown.first().copied()),
         _ => {
             format!("{same} of {all} changes have the published sign, {inside} the size")
         }
     };
-    if !open.is_empty() && all > 1 {
-        text.push_str(&format!("; {} inconclusive", open.len()));
+    if open > 0 && all > 1 {
+        text.push_str(&format!("; {open} inconclusive"));
     }
     if !unjudged.is_empty() {
         text.push_str(&format!("; {} not judged: {reasons}", unjudged.len()));
     }
-    Some(Check { name: PUBLISHED, text, is_bad: same + open.len() < all })
+    Some(Check { name: PUBLISHED, text, is_bad: same + open < all })
 }
 
 /// `Service demand −47 % in the paper, −67 % here: same sign, larger`. `same` is whether sign and size are those of the

@@ -8,7 +8,7 @@ use linkrate_report::html::page;
 use serde_json::{Value, json};
 
 use crate::chromium::Browser;
-use crate::{fixture, pdf, simulated};
+use crate::{fixture, pdf, simulated, trend};
 
 /// A directory with the pages of very different studies.
 struct Pages {
@@ -34,7 +34,9 @@ impl Pages {
             let html = page(results).unwrap();
             std::fs::write(directory.path().join(format!("{name}.html")), html).unwrap();
         }
-        Self { directory, names: all.iter().map(|(name, _)| *name).collect() }
+        let html = linkrate_report::trend::page(&trend::of_nights()).unwrap();
+        std::fs::write(directory.path().join("trend.html"), html).unwrap();
+        Self { directory, names: all.iter().map(|(name, _)| *name).chain(["trend"]).collect() }
     }
 
     fn path(&self, name: &str) -> PathBuf {

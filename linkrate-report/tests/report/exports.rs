@@ -1,4 +1,4 @@
-//! Formats of other programs: data files of flent, logs of HdrHistogram.
+//! Formats of other programs: data files of flent, logs of HdrHistogram, OpenMetrics, KTAP.
 
 use std::io::Read;
 
@@ -11,12 +11,12 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use linkrate_model::measurement::{Interval, PartMeasured};
 use linkrate_model::mix::MixPart;
 use linkrate_model::{Measurement, Protocol, Task};
-use linkrate_report::{ReportError, flent, hdr_log};
+use linkrate_report::{ReportError, flent, hdr_log, ktap, openmetrics};
 use linkrate_study::results::StudyResults;
 use linkrate_study::store::Outcome;
 use serde_json::Value;
 
-use crate::fixture;
+use crate::{fixture, simulated};
 
 /// The results with a change of each measured run.
 fn with(mut results: StudyResults, change: impl Fn(&mut Measurement)) -> StudyResults {
@@ -162,4 +162,76 @@ fn a_log_has_each_latency_of_each_run() {
     let timed = results.runs.iter().filter(|run| run.is_good()).count();
     assert_eq!(found, timed);
     assert!(log.starts_with(b"#[Histogram log format version 1.3]\n"));
+}
+
+/// Checks OpenMetrics text: metadata before the samples of a family, which stand together, units at the end of names, no
+/// sample twice, and the end.
+#[track_caller]
+fn check_openmetrics(text: &str) {
+    let mut families: Vec<(&str, &str)> = Vec::new();
+    let mut samples = Vec::new();
+    let body = text.strip_suffix("# EOF\n").expect("the end");
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').unwrap();
+            assert!(families.iter().all(|(other, _)| *other != name), "{line}");
+            families.push((name, kind));
+            continue;
+        }
+        let (name, kind) = *families.last().expect("a type");
+        if let Some(rest) = line.strip_prefix("# UNIT ") {
+            let (of, unit) = rest.split_once(' ').unwrap();
+            assert_eq!(of, name);
+            assert!(name.ends_with(&format!("_{unit}")), "{line}");
+        } else if let Some(rest) = line.strip_prefix("# HELP ") {
+            assert!(rest.starts_with(&format!("{name} ")), "{line}");
+        } else {
+            let (sample, value) = line.rsplit_once(' ').unwrap();
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let of = sample.split('{').next().unwrap();
+            assert_eq!(of, format!("{name}{suffix}"));
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+            assert!(!samples.contains(&sample), "{line}");
+            samples.push(sample);
+        }
+    }
+}
+
+#[test]
+fn figures_are_openmetrics_text_in_base_units() {
+    let stream = openmetrics::results(&fixture::stream());
+    insta::assert_snapshot!(stream);
+    for results in [fixture::request_response(), fixture::adapter(), fixture::failed()] {
+        check_openmetrics(&openmetrics::results(&results));
+    }
+    check_openmetrics(&stream);
+    for name in ["tso", "message-size", "request-response"] {
+        check_openmetrics(&openmetrics::results(&simulated::study(name)));
+    }
+}
+
+#[test]
+fn a_cell_an_effect_and_a_published_change_are_cases_of_a_kernel_test() {
+    let environment = ["environment: NETIF=eth1".to_owned()];
+    let found = ktap::document(&fixture::adapter(), &environment);
+    insta::assert_snapshot!(found.text);
+    let failed = ktap::document(&fixture::stream(), &[]);
+    insta::assert_snapshot!(failed.text);
+    assert!(failed.failed > 0);
+    for results in [fixture::hostile(), simulated::study("tso"), simulated::study("a-a")] {
+        let found = ktap::document(&results, &[]);
+        let lines: Vec<&str> = found.text.lines().collect();
+        let cases: Vec<&&str> = lines.iter().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(*cases[0], "KTAP version 1");
+        assert_eq!(*cases[1], format!("1..{}", cases.len() - 2));
+        let count = |begin: &str| cases.iter().filter(|line| line.starts_with(begin)).count();
+        assert_eq!(count("not ok "), found.failed);
+        assert_eq!(count("ok "), found.passed + found.skipped);
+        for (number, line) in (1..).zip(&cases[2..]) {
+            let rest = line.strip_prefix("not ").unwrap_or(line);
+            assert!(rest.starts_with(&format!("ok {number} ")), "{line}");
+        }
+    }
+    let skipped = "KTAP version 1\n# environment: NETIF=eth1\n1..0 # SKIP no tun\n";
+    assert_eq!(ktap::skipped("no\ntun", &environment), skipped);
 }

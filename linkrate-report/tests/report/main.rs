@@ -27,3 +27,4 @@ mod redact;
 mod schema;
 mod simulated;
 mod terminal;
+mod trend;

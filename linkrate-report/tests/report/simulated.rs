@@ -31,7 +31,12 @@ pub fn runs_of(name: &str) -> StoredStudy {
 
 /// The same, of its quick form.
 pub fn quick(name: &str) -> StudyResults {
-    analyse(&stored(linkrate_study::quick::form(built_in(name)).unwrap()))
+    analyse(&quick_runs_of(name))
+}
+
+/// The stored runs of its quick form.
+pub fn quick_runs_of(name: &str) -> StoredStudy {
+    stored(linkrate_study::quick::form(built_in(name)).unwrap())
 }
 
 fn built_in(name: &str) -> Study {

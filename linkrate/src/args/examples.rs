@@ -33,6 +33,7 @@ const EXAMPLES: &[Examples] = &[
             ("linkrate run tso --set congestion=bbr --scale 0.3", "other settings"),
             ("linkrate run my.toml --dir results/before", ""),
             ("linkrate run offload-ladder --interface eth1 --client ssh://lab2", "a real adapter"),
+            ("linkrate run offload-ladder --format ktap", "as a test of the kernel"),
         ],
     ),
     ("resume", &[("linkrate resume results/tso-20261121-1512", "")]),
@@ -166,6 +167,7 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("linkrate serve", "for clients on this host"),
             ("linkrate serve --bind 0.0.0.0 --allow 192.0.2.0/24 --duration 60s", ""),
+            ("linkrate serve --metrics 9100", "for Prometheus on this host"),
         ],
     ),
     ("netperf", &[("linkrate netperf -H lab2 -t TCP_RR -l 10", "")]),

@@ -8,6 +8,8 @@ use linkrate_interop::serve::Network;
 use linkrate_model::ByteSize;
 use linkrate_model::units::parse_duration;
 
+use super::metrics::MetricsArgs;
+
 /// A program whose clients can be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Program {
@@ -75,6 +77,8 @@ pub struct ServeArgs {
     /// Maximum clock skew of a user
     #[arg(long, value_name = "TIME", default_value = "10s", requires = "users", value_parser = seconds)]
     pub time_skew: u32,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 /// A time in whole seconds.

@@ -12,6 +12,7 @@ use linkrate_study::study::Study;
 use super::VerbosityArgs;
 use super::existing::{DeployArgs, ExistingArgs};
 use super::fleet::FleetArgs;
+use super::metrics::MetricsArgs;
 use super::testbed::CpuArgs;
 use crate::exit::{Exit, Failure};
 
@@ -91,6 +92,8 @@ pub struct WatchArgs {
     /// Print one JSON document for each block, each on its own line
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 /// `linkrate import`
@@ -207,6 +210,8 @@ pub enum TrendFormat {
     Html,
     /// The document that `linkrate schema trend` describes
     Json,
+    /// CSV for Apache Otava; with --output trend.csv its configuration goes into trend.yaml
+    Otava,
 }
 
 /// Documents with a schema.
@@ -293,6 +298,10 @@ pub enum ReportFormat {
     Flent,
     /// The latencies of all runs as a log of HdrHistogram, one interval for each run
     HdrLog,
+    /// Means and intervals as OpenMetrics text, for Prometheus
+    Openmetrics,
+    /// Results as a test of the kernel (KTAP)
+    Ktap,
 }
 
 /// Changes of a study on the command line.
@@ -348,6 +357,16 @@ fn blocks(text: &str) -> Result<(u32, u32), String> {
     both.ok_or_else(|| "expected 2 or more, or a range such as 5..20".to_owned())
 }
 
+/// Formats of what a study prints at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RunFormat {
+    /// The document that `linkrate schema` describes
+    Json,
+    /// A test of the kernel (KTAP), with exit codes of kselftest; NETIF, REMOTE_TYPE, REMOTE_ARGS and REMOTE_V4
+    /// stand for --interface and --client
+    Ktap,
+}
+
 /// `linkrate run`
 #[derive(Debug, Args)]
 pub struct StudyRunArgs {
@@ -369,12 +388,15 @@ pub struct StudyRunArgs {
     /// The results directory [default: results/STUDY-DATE-TIME]
     #[arg(long, short, alias = "output", short_alias = 'o', value_name = "DIR")]
     pub dir: Option<PathBuf>,
-    /// Print one JSON document and nothing else on stdout
-    #[arg(long)]
+    /// Print one document of this format instead of the answer, and nothing else on stdout
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<RunFormat>,
+    /// The same as --format json
+    #[arg(long, conflicts_with = "format")]
     pub json: bool,
     /// Print all that is known instead of the answer, or some of its parts
     #[arg(long, value_name = "PARTS", value_enum, num_args = 0..=1, value_delimiter = ',',
-        default_missing_value = "all", conflicts_with = "json")]
+        default_missing_value = "all", conflicts_with_all = ["format", "json"])]
     pub details: Vec<Details>,
     #[command(flatten)]
     pub existing: ExistingArgs,

@@ -159,7 +159,7 @@ fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
         "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
          this host alone",
     );
-    let on = |address: IpAddr| listen(address, arguments.port, "iperf3");
+    let on = |address: IpAddr| listen(address, arguments.port, "iperf3", "-p PORT");
     let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
     match (arguments.version4, arguments.version6) {
         (true, _) => on(ipv4),
@@ -171,7 +171,7 @@ fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
 
 fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
     let listener = match arguments.bind {
-        Some(address) => listen(address, arguments.port, "iperf3"),
+        Some(address) => listen(address, arguments.port, "iperf3", "-p PORT"),
         None => everywhere(arguments),
     }?;
     let output = Output(arguments.logfile.clone());

@@ -1,20 +1,25 @@
 //! `linkrate serve`: a server for clients of other programs.
 
+mod tally;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::net::{IpAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use linkrate_interop::iperf3::{Padding, PrivateKey, Users};
 use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
 use linkrate_sys::stderr;
 
+use super::metrics;
 use crate::args::serve::{Program, ServeArgs};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::lines::Lines;
 use crate::output::print;
+use tally::Tally;
 
 /// Serves until Ctrl-C.
 pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
@@ -32,16 +37,28 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         // a reader that has gone away does not end the tests of others
         let _ = print(line);
     })?;
-    let ended = |session: &SessionReport| add(&lines, session);
-    let budget = Budget::new(arguments.max_memory.0);
+    let names = |program: &Program| match program {
+        Program::Iperf3 => "iperf3",
+        Program::Netperf => "netperf",
+    };
+    let tally = Arc::new(Tally::of(arguments.programs.iter().map(names)));
+    let ended = |session: &SessionReport| {
+        tally.add(session);
+        add(&lines, session);
+    };
+    let budget = Arc::new(Budget::new(arguments.max_memory.0));
     let users = users(arguments)?;
     let listens = |program| arguments.programs.contains(&program);
     let iperf3 = listens(Program::Iperf3)
-        .then(|| listen(arguments.bind, arguments.iperf3_port, "iperf3"))
+        .then(|| listen(arguments.bind, arguments.iperf3_port, "iperf3", "--iperf3-port PORT"))
         .transpose()?;
     let netperf = listens(Program::Netperf)
-        .then(|| listen(arguments.bind, arguments.netperf_port, "netperf"))
+        .then(|| listen(arguments.bind, arguments.netperf_port, "netperf", "--netperf-port PORT"))
         .transpose()?;
+    let (admitted, counted, used) = (limits.clone(), Arc::clone(&tally), Arc::clone(&budget));
+    let admits = move |client| admitted.admit(client);
+    let text = move || counted.text(used.in_use());
+    let _metrics = metrics::answer(&arguments.metrics, admits, text)?;
     let served = std::thread::scope(|scope| {
         let beside = netperf.map(|listener| {
             let (stop, ended, limits, budget) = (&stop, &ended, &limits, &budget);
@@ -77,12 +94,17 @@ pub(super) fn add(lines: &Lines, session: &SessionReport) {
     }
 }
 
-/// Listens, and says so.
-pub(super) fn listen(address: IpAddr, port: u16, program: &str) -> Result<TcpListener, Failure> {
+/// Listens, and says so. `option` chooses another port.
+pub(super) fn listen(
+    address: IpAddr,
+    port: u16,
+    program: &str,
+    option: &str,
+) -> Result<TcpListener, Failure> {
     let refused = |error: io::Error| {
         let busy = error.kind() == io::ErrorKind::AddrInUse;
         Failure::new(Exit::Failure, format!("cannot listen on {address}, port {port}: {error}"))
-            .with_hint(busy.then(|| format!("choose another port: --{program}-port PORT")))
+            .with_hint(busy.then(|| format!("choose another port: {option}")))
     };
     let listener = TcpListener::bind((address, port)).map_err(refused)?;
     let here = listener.local_addr().map_err(refused)?;

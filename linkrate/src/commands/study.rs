@@ -2,6 +2,7 @@
 
 mod compare;
 mod import;
+mod ktap;
 pub(super) mod output;
 mod report;
 pub(super) mod run;

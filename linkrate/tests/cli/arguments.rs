@@ -60,6 +60,16 @@ fn short_help_fits_on_a_screen_and_hides_what_few_adapters_have() {
 }
 
 #[test]
+fn a_test_of_the_kernel_names_a_remote_that_linkrate_does_not_reach() {
+    let mut command = command(LINKRATE, "run tso --quick --format ktap");
+    command.envs([("NETIF", "eth1"), ("REMOTE_TYPE", "netns"), ("REMOTE_ARGS", "peer")]);
+    let finished = Running::start(&mut command).wait().expect_code(1);
+    let said = "error: NETIF=eth1: REMOTE_TYPE=netns: expected ssh\n";
+    assert!(finished.stderr.starts_with(said), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+}
+
+#[test]
 fn colours_are_those_that_are_asked_for() {
     for (when, has) in [("always", true), ("never", false), ("auto", false)] {
         assert_eq!(printed(&format!("models --color {when}")).contains('\u{1b}'), has, "{when}");
@@ -68,7 +78,13 @@ fn colours_are_those_that_are_asked_for() {
 
 #[test]
 fn without_its_device_a_host_has_no_emulated_adapters() {
-    for words in ["measure --runs 1", "run tso --quick", "lab up"] {
+    for (words, code) in [
+        ("measure --runs 1", 3),
+        ("run tso --quick", 3),
+        ("lab up", 3),
+        // a test of the kernel that is skipped
+        ("run tso --quick --format ktap", 4),
+    ] {
         let script = format!("mount -t tmpfs none /dev/net && exec {LINKRATE} {words}");
         let mut hidden = Command::new("unshare");
         hidden.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
@@ -77,8 +93,11 @@ fn without_its_device_a_host_has_no_emulated_adapters() {
         if !said.contains("/dev/net/tun") {
             return skip(format!("/dev/net cannot be hidden: {said}"));
         }
-        assert_eq!(output.status.code(), Some(3), "{words}: {said}");
+        assert_eq!(output.status.code(), Some(code), "{words}: {said}");
         assert!(said.contains("hint: `modprobe tun`"), "{words}: {said}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let is_skipped = printed.starts_with("KTAP version 1\n1..0 # SKIP ");
+        assert_eq!(is_skipped, code == 4, "{words}: {printed}");
     }
 }
 

@@ -52,7 +52,7 @@ fn later() -> Set<'static> {
     Set { seed: 2, started_unix_ms: 1_795_360_320_000, ..Set::default() }
 }
 
-const FORMATS: [&str; 4] = ["html", "md", "csv", "json"];
+const FORMATS: [&str; 6] = ["html", "md", "csv", "json", "openmetrics", "ktap"];
 
 #[test]
 fn a_format_goes_to_standard_output_or_to_a_file_and_nowhere_else() {
@@ -67,6 +67,9 @@ fn a_format_goes_to_standard_output_or_to_a_file_and_nowhere_else() {
         let words = format!("report set --format {format} -o out.{format}");
         assert_eq!(sets.text(&words), "");
         assert_eq!(fs::read_to_string(sets.path(&format!("out.{format}"))).unwrap(), printed);
+        if ["openmetrics", "ktap"].contains(&format) {
+            continue;
+        }
         // the ending says the format, and what was there is replaced
         fs::write(sets.path(&format!("out.{format}")), "old").unwrap();
         sets.text(&format!("report set -o out.{format}"));
@@ -583,6 +586,20 @@ fn a_trend_tells_the_change_its_set_and_the_condition_that_changed_there() {
     let effects = document["effects"].as_array().unwrap().len();
     assert_eq!(charts, series + effects);
     assert!(page.contains("▼ "), "the change is not told");
+    // for Otava: a row for each set, a column for each series, and the names of the columns beside it
+    let table = sets.linkrate(&format!("trend {all} -o trend.csv")).expect_code(5);
+    assert_eq!((&*table.stdout, &*table.stderr), ("", ""));
+    let table = fs::read_to_string(sets.path("trend.csv")).unwrap();
+    assert_eq!(sets.linkrate(&format!("trend {all} --format otava")).expect_code(5).stdout, table);
+    let rows: Vec<&str> = table.lines().collect();
+    let names: Vec<&str> = rows[0].split(',').skip(5).collect();
+    assert_eq!((rows.len(), names.len()), (13, series + effects));
+    assert!(
+        rows[9].starts_with("2026-11-29T15:12:00.000000Z,simulated-20261129-151200,"),
+        "{table}"
+    );
+    let configuration = fs::read_to_string(sets.path("trend.yaml")).unwrap();
+    assert!(names.iter().all(|name| configuration.contains(&format!("{name:?}: {{direction: "))));
 }
 
 #[test]

@@ -18,15 +18,15 @@ use serde_json::Value;
 /// Longer than the time between two polls.
 const LONGER_THAN_POLL: Duration = Duration::from_millis(1500);
 
-struct Growing {
+pub struct Growing {
     _home: tempfile::TempDir,
-    path: PathBuf,
+    pub path: PathBuf,
     store: Store,
     began: u64,
 }
 
 impl Growing {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("results");
         let found = builtin::find("a-a").expect("a built-in study");
@@ -37,7 +37,7 @@ impl Growing {
     }
 
     /// Stores the first `count` runs of a block.
-    fn block(&mut self, block: u32, count: usize) {
+    pub fn block(&mut self, block: u32, count: usize) {
         let study = self.store.plan().study.clone();
         for slot in block_order(&study, block).into_iter().take(count) {
             let failure = RunFailure::at(Stage::Connect, "nobody listens");
@@ -58,7 +58,7 @@ fn watch(path: &Path, options: &str) -> Running {
 }
 
 /// Twelve cells and the idle run.
-const RUNS: usize = 13;
+pub const RUNS: usize = 13;
 
 #[test]
 fn a_line_for_each_block_until_the_study_ends() {

@@ -222,6 +222,22 @@ fn a_quick_run_claims_the_saving_of_tso() {
 }
 
 #[test]
+fn a_study_is_a_test_of_the_kernel() {
+    let study = SmallStudy::new();
+    let mut run = common::command(study.own.program(), "run --format ktap --output");
+    run.arg(study.results()).arg(study.file()).env_remove("NETIF");
+    let finished = Running::start(&mut run).wait().expect_code(0);
+    let lines: Vec<&str> = finished.stdout.lines().collect();
+    let cases = lines.iter().filter(|line| line.starts_with("ok ")).count();
+    assert_eq!((lines[0], lines[1]), ("KTAP version 1", &*format!("1..{cases}")));
+    for (number, offload) in (1..).zip(["none", "gso", "tso"]) {
+        let begin = format!("ok {number} cell offload={offload} direction=transmit # ");
+        assert!(lines.iter().any(|line| line.starts_with(&begin)), "{}", finished.stdout);
+    }
+    study.own.expect_nothing_left();
+}
+
+#[test]
 fn people_get_a_table_and_a_path() {
     needs!(root);
     let study = SmallStudy::new();

@@ -134,6 +134,8 @@ pub fn refused(path: &Path, error: &io::Error) -> Failure {
 pub struct Wanted {
     /// The one document that `--json` promises.
     pub json: bool,
+    /// A test of the kernel, with lines about its environment.
+    pub ktap: Option<Vec<String>>,
     /// Parts of all that is known, in place of the answer.
     pub details: Vec<Detail>,
     /// A command worth running next, and what it adds.

@@ -65,6 +65,12 @@ pub fn run(arguments: &StudyReportArgs) -> Result<Exit, Failure> {
             output::write(to, &log)?;
         }
         ReportFormat::Flent => flent(to, &results)?,
+        ReportFormat::Openmetrics => {
+            output::write(to, linkrate_report::openmetrics::results(&results).as_bytes())?;
+        }
+        ReportFormat::Ktap => {
+            output::write(to, linkrate_report::ktap::document(&results, &[]).text.as_bytes())?;
+        }
     }
     Ok(Exit::Success)
 }
@@ -85,9 +91,11 @@ fn format(arguments: &StudyReportArgs) -> Result<Option<ReportFormat>, Failure> 
         "csv" => Ok(Some(ReportFormat::Csv)),
         "json" => Ok(Some(ReportFormat::Json)),
         "hlog" => Ok(Some(ReportFormat::HdrLog)),
+        // as node_exporter has it
+        "prom" => Ok(Some(ReportFormat::Openmetrics)),
         _ => {
             let message = format!("--output: the ending of {} names no format", output.display());
-            let hint = "end it in .html, .md, .csv, .json or .hlog, or add --format";
+            let hint = "end it in .html, .md, .csv, .json, .hlog or .prom, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }
     }

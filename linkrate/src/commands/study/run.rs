@@ -17,11 +17,11 @@ use linkrate_study::study::Study;
 use linkrate_sys::stderr;
 
 use super::output::{self, Wanted};
-use super::source;
+use super::{ktap, source};
 use crate::args::VerbosityArgs;
-use crate::args::existing::DeployArgs;
+use crate::args::existing::{DeployArgs, ExistingArgs};
 use crate::args::fleet::listed;
-use crate::args::study::{Details, StudyRunArgs};
+use crate::args::study::{Details, RunFormat, StudyRunArgs};
 use crate::exit::{self, Exit, Failure};
 use crate::interrupt;
 use crate::output::quoted;
@@ -33,13 +33,23 @@ pub const RESULTS: &str = "results";
 
 /// Runs a study from its beginning.
 pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
+    if arguments.format == Some(RunFormat::Ktap) {
+        return ktap::run(arguments);
+    }
+    let json = arguments.json || arguments.format == Some(RunFormat::Json);
+    let details = Details::chosen(&arguments.details);
+    run_on(arguments, &arguments.existing, Wanted { json, details, ..Wanted::default() })
+}
+
+/// The same on these interfaces.
+pub(super) fn run_on(
+    arguments: &StudyRunArgs,
+    existing: &ExistingArgs,
+    wanted: Wanted,
+) -> Result<Exit, Failure> {
     arguments.verbosity.apply();
-    let mut study = source::chosen(
-        &arguments.study,
-        &arguments.changes,
-        &arguments.existing,
-        &arguments.fleet,
-    )?;
+    let mut study =
+        source::chosen(&arguments.study, &arguments.changes, existing, &arguments.fleet)?;
     let cells = study.cells.len();
     if arguments.quick {
         study = source::quick_form(study)?;
@@ -66,10 +76,9 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     };
     let mut store = Store::create(&path, &study, backend.facts(), clock.unix_ms())?;
     let wanted = Wanted {
-        json: arguments.json,
-        details: Details::chosen(&arguments.details),
         next: arguments.quick.then(|| (typed(&["--quick"]), narrower)),
         again: Some((typed(&[]), "again, when nothing else runs here")),
+        ..wanted
     };
     conduct(&mut backend, &mut store, &clock, &stop, &wanted, arguments.verbosity)
 }
@@ -181,7 +190,7 @@ fn conduct(
     verbosity: VerbosityArgs,
 ) -> Result<Exit, Failure> {
     let directory = store.directory().to_owned();
-    let mut progress = match wanted.json {
+    let mut progress = match wanted.json || wanted.ktap.is_some() {
         true => StudyProgress::new(verbosity),
         false => StudyProgress::with_lines(verbosity),
     };
@@ -202,6 +211,9 @@ fn conduct(
     let stored = Store::read(&directory)?;
     let results = analyse(&stored);
     output::write_results(&directory, &results)?;
+    if let Some(environment) = &wanted.ktap {
+        return ktap::present(&results, environment, &ended);
+    }
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
         stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));

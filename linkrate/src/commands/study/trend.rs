@@ -1,8 +1,12 @@
 //! `trend`: result sets of one study over time.
 
-use linkrate_report::trend as report;
+use std::path::Path;
+
+use linkrate_report::otava::Otava;
+use linkrate_report::{trend as report, words};
 use linkrate_study::store::{Store, StoredStudy};
 use linkrate_study::trend::{Criteria, StudyTrend, TrendError, trend};
+use linkrate_sys::stderr;
 
 use super::{compare, output};
 use crate::args::study::{StudyTrendArgs, TrendFormat};
@@ -30,8 +34,8 @@ pub fn run(arguments: &StudyTrendArgs) -> Result<Exit, Failure> {
         .collect::<Result<_, _>>()?;
     let request = Criteria { minimum_effect, recent: arguments.recent };
     let found = trend(&sets, &request).map_err(|error| refused(&error))?;
-    let text = text(&found, format, output::file(to).is_none())?;
-    output::write(to, text.as_bytes())?;
+    let document = document(&found, format, output::file(to))?;
+    output::write(to, &document)?;
     Ok(if found.worse > 0 { Exit::Regression } else { Exit::Success })
 }
 
@@ -49,29 +53,54 @@ fn format(arguments: &StudyTrendArgs) -> Result<TrendFormat, Failure> {
     match ending.as_str() {
         "html" | "htm" => Ok(TrendFormat::Html),
         "md" | "markdown" => Ok(TrendFormat::Md),
+        "csv" => Ok(TrendFormat::Otava),
         "json" => Ok(TrendFormat::Json),
         "txt" => Ok(TrendFormat::Table),
         _ => {
             let message = format!("--output: the ending of {} names no format", file.display());
-            let hint = "end it in .html, .md, .json or .txt, or add --format";
+            let hint = "end it in .html, .md, .csv, .json or .txt, or add --format";
             Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
         }
     }
 }
 
-fn text(found: &StudyTrend, format: TrendFormat, on_terminal: bool) -> Result<String, Failure> {
+fn document(
+    found: &StudyTrend,
+    format: TrendFormat,
+    file: Option<&Path>,
+) -> Result<Vec<u8>, Failure> {
     let failed = |error| Failure::from_error(Exit::Failure, &error);
-    match format {
+    let text = match format {
         TrendFormat::Table => {
             // a file has neither a width nor colours
-            let (width, style) =
-                if on_terminal { terminal_style() } else { (None, Default::default()) };
-            Ok(report::table(found, width, style))
+            let (width, style) = match file {
+                None => terminal_style(),
+                Some(_) => Default::default(),
+            };
+            report::table(found, width, style)
         }
-        TrendFormat::Md => report::markdown(found).map_err(failed),
-        TrendFormat::Html => report::page(found).map_err(failed),
-        TrendFormat::Json => Ok(report::document(found)),
+        TrendFormat::Md => report::markdown(found).map_err(failed)?,
+        TrendFormat::Html => report::page(found).map_err(failed)?,
+        TrendFormat::Json => report::document(found),
+        TrendFormat::Otava => return otava(found, file),
+    };
+    Ok(text.into_bytes())
+}
+
+/// The table for Otava. Beside one in a file its configuration is written too.
+fn otava(found: &StudyTrend, file: Option<&Path>) -> Result<Vec<u8>, Failure> {
+    let table = Otava::new(found).map_err(|error| Failure::from_error(Exit::Failure, &error))?;
+    if !table.left_out.is_empty() {
+        let columns = words::count(table.left_out.len(), "column");
+        let names = table.left_out.join(", ");
+        stderr::note(format_args!("{columns} left out, for a set without a figure: {names}"));
     }
+    if let Some(file) = file.filter(|file| file.extension().is_some_and(|ending| ending == "csv")) {
+        let name = file.display().to_string();
+        let configuration = table.configuration(&found.study, &name);
+        output::write_file(&file.with_extension("yaml"), configuration.as_bytes())?;
+    }
+    Ok(table.csv)
 }
 
 fn refused(error: &TrendError) -> Failure {

@@ -3,14 +3,17 @@
 use std::fs;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use linkrate_report::live_view;
+use linkrate_interop::scrape::Endpoint;
+use linkrate_report::{live_view, openmetrics};
 use linkrate_study::progress::StudyProgress;
 use linkrate_study::runner::{Clock, SystemClock};
 use linkrate_study::store::{ENDED_FILE, RUNS_FILE, Store, StoredStudy};
 
 use crate::args::study::WatchArgs;
+use crate::commands::metrics;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{self, sleep_until};
 use crate::output::quoted;
@@ -28,6 +31,8 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
     let (_, style) = terminal_style();
     let clock = SystemClock::start();
     let mut next = Instant::now();
+    let page = Arc::new(Mutex::new(String::new()));
+    let mut answers: Option<Endpoint> = None;
     let mut seen: Option<(State, StoredStudy)> = None;
     let mut reported = None;
     loop {
@@ -41,6 +46,14 @@ pub fn watch(arguments: &WatchArgs) -> Result<Exit, Failure> {
         };
         let look = StudyProgress::of(&stored, clock.unix_ms());
         let ended = look.ended.is_some();
+        if arguments.metrics.metrics.is_some() {
+            *page.lock().unwrap_or_else(PoisonError::into_inner) = openmetrics::progress(&look);
+            if answers.is_none() {
+                let page = Arc::clone(&page);
+                let text = move || page.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                answers = metrics::answer(&arguments.metrics, |_| true, text)?;
+            }
+        }
         if redraws {
             print(&format!("{REDRAW}{}", live_view::screen(&look, terminal_size(), style)))?;
         } else if reported != Some((look.blocks, ended)) {
