@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::size_of;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -268,44 +268,100 @@ impl OfIp {
     }
 }
 
-/// Gives the buffers of a socket room for at least this many bytes of payload in each direction, as far
-/// as the system allows, for [`tcp_repair::fill`](crate::tcp_repair::fill).
-pub fn make_room(socket: impl AsFd, send: usize, receive: usize) -> io::Result<()> {
+/// Bytes of the buffers of a socket, as they read back: the kernel doubles what it is asked for, socket(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Buffers {
+    /// SO_SNDBUF.
+    pub send: usize,
+    /// SO_RCVBUF.
+    pub receive: usize,
+}
+
+/// The buffers of a socket.
+pub fn buffers(socket: impl AsFd) -> io::Result<Buffers> {
     let socket = socket.as_fd();
-    // the kernel accounts for the memory around each piece, up to twice the payload of small ones
-    if send > 0 && sockopt::socket_send_buffer_size(socket)? < send * 4 {
-        let bytes = send * 4;
-        if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
-            sockopt::set_socket_send_buffer_size(socket, bytes)?;
-        }
-    }
-    if receive > 0 && sockopt::socket_recv_buffer_size(socket)? < receive * 4 {
-        let bytes = receive * 4;
-        if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
-            sockopt::set_socket_recv_buffer_size(socket, bytes)?;
-        }
+    Ok(Buffers {
+        send: sockopt::socket_send_buffer_size(socket)?,
+        receive: sockopt::socket_recv_buffer_size(socket)?,
+    })
+}
+
+fn set_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let asked = bytes.div_ceil(2);
+    if sockopt::set_socket_send_buffer_size_force(socket, asked).is_err() {
+        sockopt::set_socket_send_buffer_size(socket, asked)?;
     }
     Ok(())
+}
+
+fn set_receive_buffer(socket: BorrowedFd<'_>, bytes: usize) -> io::Result<()> {
+    let asked = bytes.div_ceil(2);
+    if sockopt::set_socket_recv_buffer_size_force(socket, asked).is_err() {
+        sockopt::set_socket_recv_buffer_size(socket, asked)?;
+    }
+    Ok(())
+}
+
+/// Gives the buffers of a socket room for at least this many bytes of payload in each direction, as far
+/// as the system allows, for [`tcp_repair::fill`](crate::tcp_repair::fill). Returns what they were, for
+/// [`shrink_send_buffer`] and [`shrink_receive_buffer`]: with more room than its program needs, a connection would
+/// take more, and the next move would need as much room again for that.
+pub fn make_room(socket: impl AsFd, send: usize, receive: usize) -> io::Result<Buffers> {
+    let socket = socket.as_fd();
+    let before = buffers(socket)?;
+    // the kernel accounts for the memory around each piece, up to twice the payload of small ones
+    if before.send < send * 4 {
+        set_send_buffer(socket, send * 4)?;
+    }
+    if before.receive < receive * 4 {
+        set_receive_buffer(socket, receive * 4)?;
+    }
+    Ok(before)
+}
+
+/// Makes a send buffer that got [room](make_room) as small as it was before.
+pub fn shrink_send_buffer(socket: impl AsFd, before: Buffers) -> io::Result<()> {
+    let socket = socket.as_fd();
+    match lets_kernel_choose(socket) && before.send < buffers(socket)?.send {
+        true => set_send_buffer(socket, before.send),
+        false => Ok(()),
+    }
+}
+
+/// Makes a receive buffer that got [room](make_room) as small as it was before. It keeps room for what it has and for
+/// the window that the peer was `offered`, bytes.
+pub fn shrink_receive_buffer(socket: impl AsFd, before: Buffers, offered: usize) -> io::Result<()> {
+    let socket = socket.as_fd();
+    // a segment takes up to twice its payload
+    let needed = before.receive.max(unread_memory(socket)? + offered * 2);
+    match lets_kernel_choose(socket) && needed < buffers(socket)?.receive {
+        true => set_receive_buffer(socket, needed),
+        false => Ok(()),
+    }
+}
+
+/// Whether the kernel can choose the sizes of buffers again: since Linux 5.14. Before, they stay as they were set.
+fn lets_kernel_choose(socket: BorrowedFd<'_>) -> bool {
+    get_int(socket, libc::SOL_SOCKET, BUFFER_LOCK).is_ok()
+}
+
+/// Bytes of memory that the receive buffer of a socket has taken.
+fn unread_memory(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    // SK_MEMINFO_RMEM_ALLOC, include/uapi/linux/sock_diag.h, is the first word
+    get_int(socket, libc::SOL_SOCKET, libc::SO_MEMINFO).map(|bytes| bytes.max(0) as usize)
 }
 
 /// Sets the buffers that a program had chosen, and lets the kernel choose the others again.
 pub fn settle_buffers(socket: impl AsFd, settings: &SocketSettings) -> io::Result<()> {
     let socket = socket.as_fd();
     let mut locks = 0;
-    // the kernel doubles what it is asked for, socket(7)
     if let Some(bytes) = settings.send_buffer {
         locks |= SEND_LOCKED;
-        let bytes = bytes as usize / 2;
-        if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
-            sockopt::set_socket_send_buffer_size(socket, bytes)?;
-        }
+        set_send_buffer(socket, bytes as usize)?;
     }
     if let Some(bytes) = settings.receive_buffer {
         locks |= RECEIVE_LOCKED;
-        let bytes = bytes as usize / 2;
-        if sockopt::set_socket_recv_buffer_size_force(socket, bytes).is_err() {
-            sockopt::set_socket_recv_buffer_size(socket, bytes)?;
-        }
+        set_receive_buffer(socket, bytes as usize)?;
     }
     // unknown before Linux 5.14
     let _ = set_int(socket, libc::SOL_SOCKET, BUFFER_LOCK, locks);
@@ -524,6 +580,30 @@ mod tests {
         let again = settings(&near, true).unwrap();
         // a bound of the window stays
         assert_eq!(again, SocketSettings { keepalive: true, window_clamp: Some(4096), ..fresh });
+    }
+
+    #[test]
+    fn buffers_that_got_room_become_as_small_as_they_were() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let first = buffers(&near).unwrap();
+        far.write_all(&[7; 1000]).unwrap();
+        near.peek(&mut [0]).unwrap();
+        for _ in 0..3 {
+            let before = make_room(&near, 0, first.receive).unwrap();
+            assert_eq!(before, first);
+            let now = buffers(&near).unwrap();
+            assert!(now.receive > first.receive, "{now:?}");
+            shrink_send_buffer(&near, before).unwrap();
+            shrink_receive_buffer(&near, before, 0).unwrap();
+            assert_eq!(buffers(&near).unwrap(), first);
+        }
+        // what the peer was offered has room
+        let before = make_room(&near, 0, first.receive).unwrap();
+        shrink_receive_buffer(&near, before, first.receive).unwrap();
+        let now = buffers(&near).unwrap().receive;
+        assert!((first.receive * 2 + 1000..first.receive * 3).contains(&now), "{now}");
     }
 
     #[test]

@@ -85,6 +85,15 @@ pub struct Windows {
     pub receive_at: u32,
 }
 
+impl Windows {
+    /// Bytes behind RCV.NXT that the peer may send.
+    #[must_use]
+    pub fn offered(&self, receive_next: u32) -> u32 {
+        let end = self.receive_at.wrapping_add(self.receive);
+        end.wrapping_sub(receive_next).cast_signed().max(0).cast_unsigned()
+    }
+}
+
 /// What both ends agreed on when they connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Agreed {

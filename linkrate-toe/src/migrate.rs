@@ -165,12 +165,16 @@ pub fn restore(socket: impl AsFd, connection: &Connection) -> Result<(), Refusal
     socket_swap::connect(socket, &connection.far).map_err(in_step("connect in repair mode"))?;
     tcp_repair::set_agreed(socket, &connection.agreed).map_err(in_step("set TCP options"))?;
     tcp_repair::set_timestamp(socket, connection.timestamp).map_err(in_step("set timestamps"))?;
-    let sends = connection.sent.len() + connection.unsent.len();
-    socket_swap::make_room(socket, sends, connection.unread.len())
-        .map_err(in_step("enlarge the buffers"))?;
+    let resized = in_step("resize the buffers");
+    let (sent, unread) = (connection.sent.len(), connection.unread.len());
+    let before = socket_swap::make_room(socket, sent, unread).map_err(&resized)?;
     for (queue, bytes) in [(Queue::Receive, &connection.unread), (Queue::Send, &connection.sent)] {
         tcp_repair::fill(socket, queue, bytes).map_err(in_step("fill a queue"))?;
     }
+    let offered = connection.windows.offered(connection.receive_next);
+    socket_swap::shrink_send_buffer(socket, before)
+        .and_then(|()| socket_swap::shrink_receive_buffer(socket, before, offered as usize))
+        .map_err(resized)?;
     let windows = settable(connection.windows, connection.receive_next);
     tcp_repair::set_windows(socket, &windows).map_err(in_step("set the windows"))?;
     // what the peer has of these bytes is not part of the state; TCP would wait for a time-out otherwise
@@ -197,12 +201,17 @@ fn settable(windows: Windows, receive_next: u32) -> Windows {
 /// `WouldBlock` when the buffer has no room for it.
 pub fn go_on(restored: impl AsFd, connection: &Connection) -> Result<(), Refusal> {
     let stream = restored.as_fd();
+    let resized = in_step("resize the buffers");
+    let sends = connection.sent.len() + connection.unsent.len();
+    let before = socket_swap::make_room(stream, sends, 0).map_err(&resized)?;
     let mut rest = &connection.unsent[..];
     while !rest.is_empty() {
         let sent = socket::send_now(stream, rest).map_err(in_step("send the rest"))?;
         rest = &rest[sent..];
     }
-    socket_swap::settle_buffers(stream, &connection.settings).map_err(in_step("set the buffers"))
+    socket_swap::shrink_send_buffer(stream, before)
+        .and_then(|()| socket_swap::settle_buffers(stream, &connection.settings))
+        .map_err(resized)
 }
 
 #[cfg(test)]

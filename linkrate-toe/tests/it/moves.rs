@@ -29,16 +29,22 @@ fn a_closed_window_opens_at_the_adapter_when_the_program_reads() {
 }
 
 #[test]
+fn buffers_of_a_slow_reader_and_a_slow_sender_do_not_grow_with_their_moves() {
+    common::run_inside("moves::inside::slow");
+}
+
+#[test]
 fn an_idle_connection_is_no_news() {
     common::run_inside("moves::inside::news");
 }
 
 mod inside {
     use std::io::ErrorKind;
+    use std::os::fd::AsFd;
     use std::time::{Duration, Instant};
 
     use linkrate_model::lab::Asked;
-    use linkrate_sys::socket;
+    use linkrate_sys::{socket, socket_swap, tcp_repair};
 
     use super::{common, cycles, wire};
 
@@ -96,6 +102,63 @@ mod inside {
         }
         let took = began.elapsed();
         assert!(took < Duration::from_millis(1500), "{took:?} for {received} bytes");
+    }
+
+    /// Sends until there has been no room for a while.
+    fn send_all(socket: &impl AsFd) -> usize {
+        let (bytes, mut sent, mut last) = (vec![7; 65_536], 0, Instant::now());
+        while last.elapsed() < PAUSE {
+            match socket::send_now(socket, &bytes) {
+                Ok(count) => (sent, last) = (sent + count, Instant::now()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        sent
+    }
+
+    #[test]
+    #[ignore = "runs in a host of its own"]
+    fn slow() {
+        if !common::in_a_host() {
+            return;
+        }
+        let mut testbed = wire::Testbed::new(0);
+        let (near, far) = testbed.sockets();
+        // nobody reads
+        let mut sent = [&near, &far].map(send_all);
+        let first = socket_swap::buffers(&near).unwrap();
+        for moves in 1..=5 {
+            for down in [true, false] {
+                testbed.move_to(down);
+                for (sent, from) in sent.iter_mut().zip([&near, &far]) {
+                    *sent += send_all(from);
+                }
+            }
+            // the adapter takes a window of its own, which the host must have room for
+            let unread = tcp_repair::readable(&near).unwrap();
+            let now = socket_swap::buffers(&near).unwrap();
+            println!("{moves}: {now:?} for {unread} bytes, before {first:?}");
+            let is_small = now.receive <= unread * 2 + first.receive && now.send <= first.send * 2;
+            assert!(is_small, "{moves}: {now:?} for {unread} bytes, before {first:?}");
+        }
+        // every byte is there
+        for (sent, to) in sent.into_iter().zip([&far, &near]) {
+            socket::set_receive_timeout(to, PAUSE * 50).unwrap();
+            let (mut received, mut bytes) = (0, vec![0; 65_536]);
+            while received < sent {
+                received += socket::receive(to, &mut bytes).unwrap();
+            }
+            assert_eq!(received, sent);
+        }
+        // without bytes that wait, it is as it was
+        let before = socket_swap::buffers(&near).unwrap();
+        for down in [true, false, true, false] {
+            testbed.move_to(down);
+        }
+        assert_eq!(socket_swap::buffers(&near).unwrap(), before);
     }
 
     #[test]
