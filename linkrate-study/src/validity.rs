@@ -136,7 +136,7 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
         Err(Rejection { stage: Stage::Measure, named: named.to_owned(), reason })
     };
     if !arrived {
-        return rejection("traffic", nothing(&run.evidence));
+        return rejection("traffic", nothing(run));
     }
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
     if run.parts.len() != workload.mix.len() {
@@ -154,14 +154,20 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Why a run has no figures, with what tells a dead path from a stalled sender.
-fn nothing(evidence: &Evidence) -> String {
-    let Evidence { interface, unsettled_flows, .. } = evidence;
-    let repeated = evidence.protocol.get("Tcp.RetransSegs").copied().unwrap_or(0);
+/// Why a run has no figures, with what tells a dead path from a stalled sender, and both from CPUs that others have.
+fn nothing(run: &Measurement) -> String {
+    let Evidence { interface, unsettled_flows, .. } = &run.evidence;
+    let repeated = run.evidence.protocol.get("Tcp.RetransSegs").copied().unwrap_or(0);
+    let used = [("its", &run.sut_cpu), ("the clients'", &run.client_cpu)].map(|(whose, cpu)| {
+        let others = cpu.percent_of(cpu.others_at_most_ns());
+        format!("{whose} CPUs were busy for {:.0} %, others had {others:.0} %", cpu.percent())
+    });
     format!(
         "no data received during the measurement; the system under test sent {} packets and received {}, {repeated} \
-         TCP segments were sent again, {unsettled_flows} flows had not begun before it",
-        interface.tx_packets, interface.rx_packets
+         TCP segments were sent again, {unsettled_flows} flows had not begun before it; {}",
+        interface.tx_packets,
+        interface.rx_packets,
+        used.join("; ")
     )
 }
 

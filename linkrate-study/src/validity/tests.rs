@@ -294,7 +294,8 @@ fn a_run_without_traffic_has_no_figures() {
     assert_eq!(
         refused(&TestbedSpec::default(), &nothing),
         "no data received during the measurement; the system under test sent 1000 packets and received 0, 0 TCP segments \
-         were sent again, 0 flows had not begun before it"
+         were sent again, 0 flows had not begun before it; its CPUs were busy for 50 %, others had 0 %; the clients' CPUs \
+         were busy for 50 %, others had 0 %"
     );
     let idle = RunSpec { task: Task::Idle, ..cell() };
     let rejected = rejection(&TestbedSpec::default(), &idle, &nothing, &Observed::default());
