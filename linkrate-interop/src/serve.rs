@@ -198,7 +198,16 @@ fn accept_each<'a>(
 /// Finds out what a connection is for.
 fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     let Accepted { stream, pending } = accepted;
-    let Some(cookie) = cookie_of(shared, &stream) else { return };
+    let Some(octets) = first_octets(shared, &stream) else { return };
+    let refused = |reason: String| {
+        let (ending, client) = (Ending::Refused(reason), stream.peer_addr().ok());
+        let report = SessionReport { ending, ..SessionReport::of("iperf3", client) };
+        shared.admission.say(report, ended);
+    };
+    let Some(cookie) = Cookie::of(octets) else {
+        // such as a browser, or iperf 2
+        return refused("the first octets are no cookie of iperf3".to_owned());
+    };
     let waits = {
         let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(&cookie).cloned()
@@ -212,10 +221,7 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
     if shared.admission.is_full() {
         session::announce(&stream, State::AccessDenied);
-        let client = stream.peer_addr().ok();
-        let ending = Ending::Refused(shared.admission.limits.full());
-        let report = SessionReport { ending, ..SessionReport::of("iperf3", client) };
-        return shared.admission.say(report, ended);
+        return refused(shared.admission.limits.full());
     }
     let report = session::serve(shared, &stream, pending, cookie);
     match report.transport {
@@ -225,11 +231,12 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
 }
 
-fn cookie_of(shared: &Shared, stream: &TcpStream) -> Option<Cookie> {
+/// As many octets as a cookie has; `None` of a client that does not send them.
+fn first_octets(shared: &Shared, stream: &TcpStream) -> Option<[u8; COOKIE_BYTES]> {
     stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true)).ok()?;
     let mut octets = [0; COOKIE_BYTES];
     Bound::within(TIMEOUT, shared.stop).read_exact(stream, &mut octets).ok()?;
-    Cookie::of(octets)
+    Some(octets)
 }
 
 #[cfg(test)]

@@ -83,27 +83,41 @@ const MORE_TESTS: &[Case] = &[
     ),
 ];
 
+const IPV6_TESTS: &[Case] = &[(
+    "tcp_ndown --test-parameter download_streams=2 -6 --local-bind ::1",
+    &["TCP download::1", "TCP download::2", "TCP download sum"],
+    "download",
+    2,
+)];
+
 #[test]
 fn flent_measures_its_own_tests_with_linkrate_and_draws_them() {
-    measures(TESTS);
+    measures("0.0.0.0", "127.0.0.1", TESTS);
+}
+
+#[test]
+fn flent_measures_over_ipv6_from_an_address_that_is_named() {
+    needs!(ipv6);
+    measures("::", "::1", IPV6_TESTS);
 }
 
 #[test]
 #[ignore = "exhaustive: more tests of flent"]
 fn flent_measures_more_of_its_tests_with_linkrate_and_draws_them() {
-    measures(MORE_TESTS);
+    measures("0.0.0.0", "127.0.0.1", MORE_TESTS);
 }
 
-fn measures(cases: &[Case]) {
+/// Runs tests of flent with a server that listens on `bind`, and that is `host` for flent.
+fn measures(bind: &str, host: &str, cases: &[Case]) {
     needs!("ping");
     let flent = or_skip!(Flent::find());
     let port = free_port();
-    let words = format!("serve --bind 0.0.0.0 --programs netperf --netperf-port {port}");
+    let words = format!("serve --bind {bind} --programs netperf --netperf-port {port}");
     let server = Running::start(&mut command(LINKRATE, &words));
     await_listener(port);
     for (number, (words, series, picture, _)) in cases.iter().enumerate() {
         let finished =
-            flent.with(&format!("{words} -H 127.0.0.1 -l 2 -d 1 --netperf-control-port {port}",));
+            flent.with(&format!("{words} -H {host} -l 2 -d 1 --netperf-control-port {port}"));
         let text = format!("{}{}", finished.stdout, finished.stderr);
         assert_eq!(finished.status.code(), Some(0), "{words}: {text}");
         assert!(!text.contains("WARNING"), "{words}: {text}");
