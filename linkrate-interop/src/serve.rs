@@ -199,14 +199,11 @@ fn accept_each<'a>(
 fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     let Accepted { stream, pending } = accepted;
     let Some(octets) = first_octets(shared, &stream) else { return };
-    let refused = |reason: String| {
-        let (ending, client) = (Ending::Refused(reason), stream.peer_addr().ok());
-        let report = SessionReport { ending, ..SessionReport::of("iperf3", client) };
-        shared.admission.say(report, ended);
-    };
     let Some(cookie) = Cookie::of(octets) else {
-        // such as a browser, or iperf 2
-        return refused("the first octets are no cookie of iperf3".to_owned());
+        // HTTP, TLS, iperf 2
+        let ending = Ending::Refused("the first octets are not those of iperf3".to_owned());
+        let report = SessionReport::of("iperf3", stream.peer_addr().ok());
+        return shared.admission.say(SessionReport { ending, ..report }, ended);
     };
     let waits = {
         let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,7 +218,10 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
     if shared.admission.is_full() {
         session::announce(&stream, State::AccessDenied);
-        return refused(shared.admission.limits.full());
+        let client = stream.peer_addr().ok();
+        let ending = Ending::Refused(shared.admission.limits.full());
+        let report = SessionReport { ending, ..SessionReport::of("iperf3", client) };
+        return shared.admission.say(report, ended);
     }
     let report = session::serve(shared, &stream, pending, cookie);
     match report.transport {
@@ -231,7 +231,6 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
 }
 
-/// As many octets as a cookie has; `None` of a client that does not send them.
 fn first_octets(shared: &Shared, stream: &TcpStream) -> Option<[u8; COOKIE_BYTES]> {
     stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true)).ok()?;
     let mut octets = [0; COOKIE_BYTES];

@@ -113,7 +113,7 @@ fn clients_of_other_programs_are_told_of_and_harm_nobody() {
     let lines = server.end();
     let refused = lines.iter().find(|line| line["ended"] == "refused").expect("a line");
     let reason = refused["reason"].as_str().expect("a reason");
-    assert!(reason.starts_with("the first octets are no cookie of iperf3"), "{lines:#?}");
+    assert!(reason.starts_with("the first octets are not those of iperf3"), "{lines:#?}");
     assert!(lines.iter().any(|line| line["ended"] == "complete"), "{lines:#?}");
 }
 
