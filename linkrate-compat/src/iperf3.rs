@@ -6,6 +6,7 @@
 //! - [`Text`]: iperf3's text
 //! - [`json`]: iperf3's documents
 //! - [`notes`]: what iperf3 does not report, for stderr
+//! - [`served`]: the documents of its server
 //!
 //! Facts: the options and output of iperf 3.12 to 3.21; the layout of the documents is that of 3.12.
 
@@ -17,6 +18,7 @@ mod options;
 pub mod quantity;
 mod record;
 mod sampler;
+pub mod served;
 mod text;
 mod units;
 

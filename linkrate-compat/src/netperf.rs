@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use linkrate_interop::client::ClientError;
+use linkrate_sys::stderr;
 
 use ends::Ends;
 
@@ -85,6 +86,11 @@ pub fn run(
         print(&print::banner(options, ends.data));
     }
     let report = confidence::run(options, &ends, stop, print, note)?;
+    // flent sets it, and reads what stands on standard error
+    let dumped = report.tally.info.filter(|_| std::env::var_os("DUMP_TCP_INFO").is_some());
+    if let Some(info) = dumped {
+        stderr::line(print::tcp_info(&info));
+    }
     for line in print::notes(options, &report) {
         note(&line);
     }

@@ -198,7 +198,13 @@ fn accept_each<'a>(
 /// Finds out what a connection is for.
 fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     let Accepted { stream, pending } = accepted;
-    let Some(cookie) = cookie_of(shared, &stream) else { return };
+    let Some(octets) = first_octets(shared, &stream) else { return };
+    let Some(cookie) = Cookie::of(octets) else {
+        // HTTP, TLS, iperf 2
+        let ending = Ending::Refused("the first octets are not those of iperf3".to_owned());
+        let report = SessionReport::of("iperf3", stream.peer_addr().ok());
+        return shared.admission.say(SessionReport { ending, ..report }, ended);
+    };
     let waits = {
         let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(&cookie).cloned()
@@ -225,11 +231,11 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
 }
 
-fn cookie_of(shared: &Shared, stream: &TcpStream) -> Option<Cookie> {
+fn first_octets(shared: &Shared, stream: &TcpStream) -> Option<[u8; COOKIE_BYTES]> {
     stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true)).ok()?;
     let mut octets = [0; COOKIE_BYTES];
     Bound::within(TIMEOUT, shared.stop).read_exact(stream, &mut octets).ok()?;
-    Cookie::of(octets)
+    Some(octets)
 }
 
 #[cfg(test)]

@@ -228,12 +228,12 @@ fn end_part(streams: &[&StreamEnd], of_sender: bool, is_udp: bool) -> Map<String
     fields
 }
 
-fn set(fields: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
+pub(super) fn set(fields: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     fields.insert(key.to_owned(), value.into());
 }
 
 /// A time and its octets.
-fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
+pub(super) fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
     let seconds = end - start;
     let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     let mut fields = Map::new();
@@ -245,7 +245,7 @@ fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
     fields
 }
 
-fn set_datagrams(fields: &mut Map<String, Value>, datagrams: &Datagrams) {
+pub(super) fn set_datagrams(fields: &mut Map<String, Value>, datagrams: &Datagrams) {
     set(fields, "jitter_ms", datagrams.jitter_seconds * 1e3);
     set(fields, "lost_packets", datagrams.lost);
     set(fields, "packets", datagrams.packets);

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
+use linkrate_interop::netperf::Shape;
 use linkrate_model::Family;
 
 use super::NetperfError;
@@ -37,7 +38,12 @@ impl Ends {
             Family::Ipv4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             Family::Ipv6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
         };
-        let local = match (local, options.data_ports[0]) {
+        let port = match options.test.shape {
+            // each of many connections has a port of its own, as in netperf
+            Shape::Connect | Shape::ConnectRequestResponse => 0,
+            _ => options.data_ports[0],
+        };
+        let local = match (local, port) {
             (Some(host), port) => Some(resolved(host, port, Some(family))?),
             (None, 0) => None,
             (None, port) => Some(SocketAddr::new(any, port)),
@@ -88,6 +94,7 @@ mod tests {
             ("-H 2001:db8::1 -p 9", "[2001:db8::1]:9", "[2001:db8::1]:9", None),
             ("-6", "[::1]:12865", "[::1]:12865", None),
             ("-H 192.0.2.1 -- -H fd77::2,6 -P 7", "192.0.2.1:12865", "[fd77::2]:0", Some("[::]:7")),
+            ("-t TCP_CRR -- -P 7", "127.0.0.1:12865", "127.0.0.1:12865", None),
             ("-L 127.0.0.2", "127.0.0.1:12865", "127.0.0.1:12865", Some("127.0.0.2:0")),
             ("-L 127.0.0.2 -- -H 192.0.2.9", "127.0.0.1:12865", "192.0.2.9:0", None),
             ("-6 -- -L ::1,6", "[::1]:12865", "[::1]:12865", Some("[::1]:0")),

@@ -156,8 +156,8 @@ pub struct Options {
     /// Whether latencies are results.
     pub latencies: bool,
     pub output: Output,
-    /// Options that were taken and change nothing.
-    pub without_effect: Vec<char>,
+    /// Options that were taken and change nothing, and words behind `--` that are none.
+    pub without_effect: Vec<String>,
     /// The words as they were given.
     pub command_line: String,
 }
@@ -218,15 +218,16 @@ impl Default for Options {
 type Given = (char, Option<String>);
 
 /// Takes options apart as getopt(3) does. Options that are in neither list may have a value behind them where they are
-/// those of `selectors`.
+/// those of `selectors`. Behind `--` words that are no options are returned apart: netperf passes over them, and
+/// k8s-netperf gives one.
 fn split_options(
     words: &[String],
     with: &str,
     without: &str,
     selectors: &str,
     place: &'static str,
-) -> Result<Vec<Given>, OptionsError> {
-    let mut given = Vec::new();
+) -> Result<(Vec<Given>, Vec<String>), OptionsError> {
+    let (mut given, mut strays) = (Vec::new(), Vec::new());
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         // scripts give the rate of the CPU behind -c and -C, which nothing needs
@@ -235,7 +236,12 @@ fn split_options(
             continue;
         }
         let Some(letters) = word.strip_prefix('-').filter(|letters| !letters.is_empty()) else {
-            return Err(OptionsError::Stray(word.clone()));
+            if place != BEHIND {
+                // such as a host without its -H
+                return Err(OptionsError::Stray(word.clone()));
+            }
+            strays.push(word.clone());
+            continue;
         };
         let mut letters = letters.chars();
         while let Some(letter) = letters.next() {
@@ -279,7 +285,7 @@ fn split_options(
             break;
         }
     }
-    Ok(given)
+    Ok((given, strays))
 }
 
 impl Options {
@@ -315,10 +321,12 @@ impl Options {
             Some(at) => (&words[..at], &words[at + 1..]),
             None => (words, &[][..]),
         };
-        for (letter, value) in split_options(global, WITH_VALUE, WITHOUT_VALUE, "", "")? {
+        for (letter, value) in split_options(global, WITH_VALUE, WITHOUT_VALUE, "", "")?.0 {
             options.take(letter, value.as_deref().unwrap_or_default())?;
         }
-        let own = split_options(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, BEHIND)?;
+        let (own, strays) =
+            split_options(own, TEST_WITH_VALUE, TEST_WITHOUT_VALUE, SELECTORS, BEHIND)?;
+        options.without_effect.extend(strays);
         let mut direction = Direction::default();
         for (letter, value) in own {
             options.take_own(letter, value.as_deref(), &mut direction)?;
@@ -332,7 +340,7 @@ impl Options {
         }
         for end in [0, 1] {
             if options.intervals[end].is_some() && options.bursts[end].is_none() {
-                options.without_effect.push('w');
+                options.without_effect.push("-w".to_owned());
             }
         }
         if options.host == "localhost" && options.family == Some(Family::Ipv6) {
@@ -416,7 +424,7 @@ impl Options {
             '4' => self.family = Some(Family::Ipv4),
             'd' => {}
             // counts of CPUs, keepalive, and octets that are touched where netperf is built so: no package is
-            _ => self.without_effect.push(letter),
+            _ => self.without_effect.push(format!("-{letter}")),
         }
         Ok(())
     }
@@ -502,21 +510,26 @@ impl Options {
                 };
             }
             'd' => {
-                let named = match text.to_ascii_lowercase().as_str() {
-                    "send" | "xmit" | "stream" | "transmit" | "2" => Shape::Stream,
-                    "recv" | "receive" | "maerts" | "4" => Shape::Maerts,
-                    "rr" | "6" => Shape::RequestResponse,
-                    _ => return value.wrong("send, recv or rr"),
+                let (named, connects) = match text.to_ascii_lowercase().as_str() {
+                    "send" | "xmit" | "stream" | "transmit" | "2" => (Shape::Stream, false),
+                    "recv" | "receive" | "maerts" | "4" => (Shape::Maerts, false),
+                    "rr" | "6" => (Shape::RequestResponse, false),
+                    // PerfKitBenchmarker's word: netperf does not know it, and sends a stream
+                    "crr" => (Shape::RequestResponse, true),
+                    _ => return value.wrong("send, recv, rr or crr"),
                 };
                 // other tests have their direction
-                direction.named = Some(named).filter(|_| self.test.omni);
+                if self.test.omni {
+                    direction.named = Some(named);
+                    direction.connects |= connects;
+                }
             }
             'c' => direction.connects = true,
             'k' | 'o' | 'O' => self.select(letter, given)?,
             'h' => self.question = Some(Question::Help),
             '6' => self.data_family = Some(Family::Ipv6),
             '4' => self.data_family = Some(Family::Ipv4),
-            _ => self.without_effect.push(letter),
+            _ => self.without_effect.push(format!("-{letter}")),
         }
         Ok(())
     }
@@ -660,7 +673,10 @@ mod tests {
         assert_eq!((paced.intervals_of(0), paced.intervals_of(1)), (None, intervals(4, 1000)));
         // in front of `--` they are offsets, and octets that no package touches
         let offsets = parsed("-o 8,4 -k 1,1 -O 16 -a 4K,").unwrap();
-        assert_eq!((offsets.output, offsets.without_effect), (Output::Classic, vec!['k']));
+        assert_eq!(
+            (offsets.output, offsets.without_effect),
+            (Output::Classic, vec!["-k".to_owned()])
+        );
         let placement = |alignment, offset| Placement::of(alignment, offset).unwrap();
         assert_eq!(
             offsets.placement,
@@ -692,6 +708,7 @@ mod tests {
         for (line, shape) in [
             ("-t OMNI -- -r 1,1", Shape::RequestResponse),
             ("-t OMNI -- -c -d rr", Shape::ConnectRequestResponse),
+            ("-t OMNI -- -T TCP -d CRR", Shape::ConnectRequestResponse),
             ("-t OMNI -- -c", Shape::Connect),
             ("-t OMNI -- -m ,1K", Shape::Maerts),
             ("-t OMNI -- -d stream -m 1K,1K", Shape::Stream),
@@ -700,6 +717,7 @@ mod tests {
         ] {
             assert_eq!(parsed(line).unwrap().test.shape, shape, "{line}");
         }
+        assert_eq!(parsed("-H a -l 1 -- 42424 -m 1K").unwrap().without_effect, ["42424"]);
         let names = ["THROUGHPUT", "DIRECTION"].map(str::to_owned).to_vec();
         assert_eq!(omni.output, Output::Pairs(Names::Named(names)));
         let selected = parsed("-- -k NOSUCH,throughput -D").unwrap().output;

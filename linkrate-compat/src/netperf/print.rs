@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use linkrate_interop::netperf::Shape;
 use linkrate_model::latency::Percentile;
 use linkrate_sys::connect::is_of_this_host;
+use linkrate_sys::tcp_info::TcpInfo;
 
 use super::details;
 use super::histogram;
@@ -377,6 +378,19 @@ fn datagrams(options: &Options, report: &Report) -> String {
     text
 }
 
+/// Names and values of TCP_INFO as netperf dumps them. The word for the congestion window is netperf's.
+pub(super) fn tcp_info(info: &TcpInfo) -> String {
+    format!(
+        "tcpi_pmtu {}\ntcpi_rtt {} tcpi_rttvar {} tcpi_snd_ssthresh {} tpci_snd_cwnd {}\ntcpi_total_retrans {}",
+        info.path_mtu,
+        info.rtt_us,
+        info.rttvar_us,
+        info.snd_ssthresh,
+        info.snd_cwnd,
+        info.total_retrans
+    )
+}
+
 /// What netperf gets wrong, or does not say.
 pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -413,9 +427,7 @@ pub(super) fn notes(options: &Options, report: &Report) -> Vec<String> {
         ));
     }
     if !options.without_effect.is_empty() {
-        let letters: Vec<String> =
-            options.without_effect.iter().map(|letter| format!("-{letter}")).collect();
-        notes.push(format!("without effect here: {}", letters.join(" ")));
+        notes.push(format!("without effect here: {}", options.without_effect.join(" ")));
     }
     notes
 }

@@ -176,6 +176,9 @@ pub struct SessionReport {
     pub received_bytes: u64,
     /// Octets that were sent in this time.
     pub sent_bytes: u64,
+    /// Octets that the client says it has sent, and received: no part of the line.
+    #[serde(skip)]
+    pub client_bytes: [u64; 2],
     /// Throughput at the receiver, bit/s: octets that arrived here; of a test in which nothing arrives here, those that
     /// the client says it has received or its TCP has acknowledged, or else those that were sent.
     pub bits_per_second: f64,
@@ -201,7 +204,8 @@ pub struct SessionReport {
 
 impl SessionReport {
     /// Of a client that has not asked for anything yet.
-    pub(super) fn of(program: &'static str, client: Option<SocketAddr>) -> Self {
+    #[must_use]
+    pub fn of(program: &'static str, client: Option<SocketAddr>) -> Self {
         Self {
             program,
             // an address of IPv4 as such, where the server listens on those of IPv6 too
@@ -217,6 +221,7 @@ impl SessionReport {
             seconds: 0.0,
             received_bytes: 0,
             sent_bytes: 0,
+            client_bytes: [0; 2],
             bits_per_second: 0.0,
             transactions: None,
             cpu_percent: 0.0,

@@ -192,6 +192,15 @@ fn run(
         let received = received.fold(0, u64::saturating_add).min(report.sent_bytes);
         report.bits_per_second = received as f64 * 8.0 / report.seconds;
     }
+    let of_client = |sends: bool| {
+        let is_of_way = |id| {
+            let mut ways = (0..).zip(&directions);
+            ways.any(|(index, way)| stream_id(index) == id && *way != sends)
+        };
+        let of_way = theirs.streams.iter().filter(|stream| is_of_way(stream.id));
+        of_way.map(|stream| stream.bytes).fold(0, u64::saturating_add)
+    };
+    report.client_bytes = [true, false].map(of_client);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Parts of the manual's pages that are generated from the code. linkrate-report has this file too.
+//! Parts of the manual's pages that are generated from the code. linkrate-report and linkrate have this file too.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -88,8 +88,8 @@ pub struct Iperf3Args {
     /// Unit of rates: k, m, g, t in bits, K, M, G, T in bytes
     #[arg(short, long, value_name = "UNIT", value_parser = format)]
     pub format: Option<Format>,
-    /// Print one JSON document
-    #[arg(short = 'J', long, conflicts_with = "server")]
+    /// Print one JSON document; a server prints one for each test, with its sums
+    #[arg(short = 'J', long)]
     pub json: bool,
     /// Print one JSON object for each line: start, intervals, end
     #[arg(long, conflicts_with = "server")]

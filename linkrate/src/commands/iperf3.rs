@@ -11,6 +11,7 @@ use std::time::Duration;
 use linkrate_compat::cpu::HostCpu;
 use linkrate_compat::iperf3::json::{Document, event};
 use linkrate_compat::iperf3::notes::Notes;
+use linkrate_compat::iperf3::served;
 use linkrate_compat::iperf3::{self, Event, Options, Text};
 use linkrate_interop::iperf3::{Directions, Transport};
 use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
@@ -177,7 +178,10 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
     let output = Output(arguments.logfile.clone());
     let lines = lines(move |line| output.write(line))?;
     let ended = |session: &SessionReport| {
-        add(&lines, session);
+        match arguments.json {
+            true => lines.add(served::document(session)),
+            false => add(&lines, session),
+        }
         if arguments.one_off {
             stop.store(true, Ordering::Relaxed);
         }

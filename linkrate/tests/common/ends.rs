@@ -15,7 +15,7 @@ use super::{LINKRATE, Running, command, wait_until};
 pub fn free_port() -> u16 {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 22_000;
-    const EACH: u32 = 40;
+    const EACH: u32 = 64;
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {
         let number = std::process::id() * EACH + NEXT.fetch_add(1, Ordering::Relaxed);

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_macros, reason = "every test binary uses a part of it")]
 
 pub mod agent;
+pub mod cable;
 pub mod capture;
 pub mod ends;
 pub mod fleet;

@@ -1,6 +1,7 @@
 //! flent as the judge: its own test definitions, with linkrate as netperf and as its server, and its plots.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use crate::common::ends::{await_listener, free_port};
@@ -83,27 +84,46 @@ const MORE_TESTS: &[Case] = &[
     ),
 ];
 
+const IPV6_TESTS: &[Case] = &[(
+    "tcp_ndown --test-parameter download_streams=2 -6 --local-bind ::1",
+    &["TCP download::1", "TCP download::2", "TCP download sum"],
+    "download",
+    2,
+)];
+
 #[test]
 fn flent_measures_its_own_tests_with_linkrate_and_draws_them() {
-    measures(TESTS);
+    measures(&or_skip!(Flent::find()), "0.0.0.0", "127.0.0.1", TESTS);
+}
+
+#[test]
+fn flent_measures_over_ipv6_from_an_address_that_is_named() {
+    needs!(ipv6);
+    let flent = or_skip!(Flent::find());
+    // it tries ping6 with the name, which may be one of IPv4 alone
+    let ping6 = flent.directory().join("ping6");
+    fs::write(&ping6, "#!/bin/sh\nexec ping -6 $(echo \"$*\" | sed s/localhost/::1/)\n")
+        .expect("a script");
+    fs::set_permissions(&ping6, Permissions::from_mode(0o755)).expect("a mode");
+    measures(&flent, "::", "::1", IPV6_TESTS);
 }
 
 #[test]
 #[ignore = "exhaustive: more tests of flent"]
 fn flent_measures_more_of_its_tests_with_linkrate_and_draws_them() {
-    measures(MORE_TESTS);
+    measures(&or_skip!(Flent::find()), "0.0.0.0", "127.0.0.1", MORE_TESTS);
 }
 
-fn measures(cases: &[Case]) {
+/// Runs tests of flent with a server that listens on `bind`, and that is `host` for flent.
+fn measures(flent: &Flent, bind: &str, host: &str, cases: &[Case]) {
     needs!("ping");
-    let flent = or_skip!(Flent::find());
     let port = free_port();
-    let words = format!("serve --bind 0.0.0.0 --programs netperf --netperf-port {port}");
+    let words = format!("serve --bind {bind} --programs netperf --netperf-port {port}");
     let server = Running::start(&mut command(LINKRATE, &words));
     await_listener(port);
     for (number, (words, series, picture, _)) in cases.iter().enumerate() {
         let finished =
-            flent.with(&format!("{words} -H 127.0.0.1 -l 2 -d 1 --netperf-control-port {port}",));
+            flent.with(&format!("{words} -H {host} -l 2 -d 1 --netperf-control-port {port}"));
         let text = format!("{}{}", finished.stdout, finished.stderr);
         assert_eq!(finished.status.code(), Some(0), "{words}: {text}");
         assert!(!text.contains("WARNING"), "{words}: {text}");
@@ -112,7 +132,7 @@ fn measures(cases: &[Case]) {
             let found = reported.iter().find(|(reported, _)| reported.starts_with(name));
             assert!(found.is_some_and(|(_, mean)| *mean > 0.0), "{words}: no {name} in {text}");
         }
-        let files = data_files(&flent);
+        let files = data_files(flent);
         assert_eq!(files.len(), number + 1, "{files:?}");
         let of_test = words.split_whitespace().next().unwrap_or_default();
         let file = files.iter().find(|file| {
@@ -120,7 +140,7 @@ fn measures(cases: &[Case]) {
         });
         let file = file.unwrap_or_else(|| panic!("no file of {of_test} in {files:?}"));
         // a picture without curves is smaller
-        let size = plot(&flent, &file.display().to_string(), picture);
+        let size = plot(flent, &file.display().to_string(), picture);
         assert!(size > 20_000, "{words}: {picture} has {size} bytes");
     }
     server.signal(Signal::INT);
@@ -133,7 +153,7 @@ fn measures(cases: &[Case]) {
 
     // what flent wrote stands in a result set
     let files: Vec<String> =
-        data_files(&flent).iter().map(|file| file.display().to_string()).collect();
+        data_files(flent).iter().map(|file| file.display().to_string()).collect();
     let set = flent.directory().join("set");
     let words = format!("import {} --output {}", files.join(" "), set.display());
     let imported = linkrate(&words).expect_code(0).stdout;
