@@ -34,7 +34,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use budget::Budget;
 pub use interface::InterfaceReport;
@@ -151,9 +151,16 @@ fn accept_each<'a>(
     let here = listener.local_addr()?;
     let refused = |client, reason: String| admission.say_of(client, Ending::Refused(reason), ended);
     listener.set_nonblocking(true)?;
+    let mut active = Instant::now();
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
             admission.say_rest(ended);
+            if threads.load(Ordering::Relaxed) > 0 {
+                active = Instant::now();
+            } else if admission.limits.idle.is_some_and(|idle| active.elapsed() > idle) {
+                stop.store(true, Ordering::Relaxed);
+                break;
+            }
             // whether there is one is asked for next
             let _ = wait_ready(listener, false, POLL_INTERVAL);
             let (stream, client) = match listener.accept() {
@@ -198,7 +205,13 @@ fn accept_each<'a>(
 /// Finds out what a connection is for.
 fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     let Accepted { stream, pending } = accepted;
-    let Some(cookie) = cookie_of(shared, &stream) else { return };
+    let Some(octets) = first_octets(shared, &stream) else { return };
+    let Some(cookie) = Cookie::of(octets) else {
+        // HTTP, TLS, iperf 2
+        let ending = Ending::Refused("the first octets are not those of iperf3".to_owned());
+        let report = SessionReport::of("iperf3", stream.peer_addr().ok());
+        return shared.admission.say(SessionReport { ending, ..report }, ended);
+    };
     let waits = {
         let waiting = shared.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.get(&cookie).cloned()
@@ -225,17 +238,16 @@ fn greet(shared: &Shared, accepted: Accepted, ended: &impl Fn(&SessionReport)) {
     }
 }
 
-fn cookie_of(shared: &Shared, stream: &TcpStream) -> Option<Cookie> {
+fn first_octets(shared: &Shared, stream: &TcpStream) -> Option<[u8; COOKIE_BYTES]> {
     stream.set_nonblocking(false).and_then(|()| stream.set_nodelay(true)).ok()?;
     let mut octets = [0; COOKIE_BYTES];
     Bound::within(TIMEOUT, shared.stop).read_exact(stream, &mut octets).ok()?;
-    Cookie::of(octets)
+    Some(octets)
 }
 
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-    use std::time::Instant;
 
     use super::*;
 

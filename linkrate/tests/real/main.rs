@@ -23,6 +23,7 @@ mod fleet;
 mod flent;
 mod hostile_clients;
 mod iperf3;
+mod iperf3_options;
 mod ipv6;
 mod knobs;
 mod known_work;
