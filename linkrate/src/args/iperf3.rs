@@ -34,10 +34,10 @@ pub struct Iperf3Args {
     #[arg(short, long, value_name = "PORT", default_value_t = linkrate_interop::iperf3::PORT)]
     pub port: u16,
     /// Server: end after one test
-    #[arg(short = '1', long, requires = "server")]
+    #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
     /// Server: run in the background once it listens, without output except for --logfile
-    #[arg(short = 'D', long, requires = "server")]
+    #[arg(short = 'D', long, conflicts_with = "client")]
     pub daemon: bool,
     /// Write the number of the process to this file, which is removed at the end
     #[arg(short = 'I', long, value_name = "FILE")]
@@ -223,22 +223,27 @@ pub struct Iperf3Args {
     #[arg(short, long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
     pub debug: Option<u32>,
     /// Server: most bit/s of a test, with K, M, G, T, and the seconds over which they are counted
-    #[arg(long, value_name = "RATE[/SECONDS]", requires = "server", value_parser = values::limit)]
+    #[arg(long, value_name = "RATE[/SECONDS]", conflicts_with = "client", value_parser = values::limit)]
     pub server_bitrate_limit: Option<(u64, Duration)>,
     /// Server: longest test, seconds; 0 for any
-    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(0..=86_400))]
     pub server_max_duration: Option<u32>,
     /// Server: with --one-off, seconds until it ends without a client
-    #[arg(long, value_name = "SECONDS", requires = "server", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub idle_timeout: Option<u32>,
     /// Server: file of its private key, in PEM form without a password
-    #[arg(long, value_name = "FILE", requires_all = ["server", "authorized_users_path"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "client",
+        requires = "authorized_users_path"
+    )]
     pub rsa_private_key_path: Option<PathBuf>,
     /// Server: file of the users whom it serves
-    #[arg(long, value_name = "FILE", requires_all = ["server", "rsa_private_key_path"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "client", requires = "rsa_private_key_path")]
     pub authorized_users_path: Option<PathBuf>,
     /// Server: maximum clock skew of a user, seconds [default: 10]
-    #[arg(long, value_name = "SECONDS", requires = "authorized_users_path", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", requires = "authorized_users_path", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub time_skew_threshold: Option<u32>,
     /// User that the server asks for; its password is in IPERF3_PASSWORD
     #[arg(long, value_name = "NAME", requires = "rsa_public_key_path", conflicts_with = "server")]

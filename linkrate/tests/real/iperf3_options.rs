@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 /// Options of a client that 3.12 has.
-const OF_BOTH: [&str; 78] = [
+const OF_BOTH: [&str; 77] = [
     "--timestamps",
     "--timestamps=%s",
     "-t 0",
@@ -37,7 +37,6 @@ const OF_BOTH: [&str; 78] = [
     "-b 10M/5",
     "-b 10M/0",
     "-b 10M/1001",
-    "-P 0",
     "-P 128",
     "-P 129",
     "-M 0",
@@ -103,6 +102,9 @@ const OF_LATER: [&str; 8] = [
     "--debug=2",
 ];
 
+/// What later versions refuse.
+const REFUSED: [&str; 4] = ["-P 0", "-A 1025", "-u -l 15", "--cntl-ka=20/5/4"];
+
 /// Options that are refused by their names: files, and SCTP.
 const LEFT_OUT: [&str; 4] = ["--sctp", "--nstreams 2", "-X 127.0.0.1", "-F /etc/hostname"];
 
@@ -131,11 +133,16 @@ fn options_are_taken_and_refused_as_iperf3_does() {
     needs!("iperf3");
     at_once(8, &OF_BOTH, |options| {
         let [theirs, ours] = ["iperf3", "linkrate"].map(|program| at_nobody(program, options));
-        assert_eq!(is_taken(&theirs), is_taken(&ours), "{options}: {theirs:?} {ours:?}");
+        let [says, said] = [&theirs.stderr, &ours.stderr];
+        assert_eq!(is_taken(&theirs), is_taken(&ours), "{options}: {says} {said}");
     });
     at_once(8, &OF_LATER, |options| {
         let ours = at_nobody("linkrate", options);
         assert!(is_taken(&ours), "{options}: {ours:?}");
+    });
+    at_once(8, &REFUSED, |options| {
+        let ours = at_nobody("linkrate", options);
+        assert!(!is_taken(&ours), "{options}: {ours:?}");
     });
     at_once(8, &LEFT_OUT, |options| {
         let ours = at_nobody("linkrate", options);
@@ -162,6 +169,10 @@ fn values_mean_what_they_mean_to_iperf3() {
         let theirs = Running::start(&mut command("iperf3", &words)).wait().expect_code(0).json();
         let ours = ours(&words).wait().expect_code(0).json();
         for key in ["protocol", "duration", "omit", "blksize", "bytes", "num_streams"] {
+            // a datagram is as long as a segment, which grows in the first packets on loopback
+            if key == "blksize" && options.contains("-u") {
+                continue;
+            }
             let [theirs, ours] = [&theirs, &ours].map(|all| &all["start"]["test_start"][key]);
             assert_eq!(theirs, ours, "{options}: {key}");
         }
