@@ -132,6 +132,11 @@ fn explain(arguments: &Iperf3Args) {
             stderr::line(format_args!("note: {option} has no effect with --udp"));
         }
     }
+    if arguments.mptcp {
+        stderr::line(
+            "note: --mptcp: a server without MPTCP, as linkrate's is, makes this plain TCP",
+        );
+    }
     if arguments.gsro && !arguments.udp {
         stderr::line("note: --gsro has no effect without --udp");
     }
