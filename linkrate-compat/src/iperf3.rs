@@ -8,7 +8,7 @@
 //! - [`notes`]: what iperf3 does not report, for stderr
 //! - [`served`]: the documents of its server
 //!
-//! Facts: the options and output of iperf 3.12 to 3.21; the layout of the documents is that of 3.12.
+//! Facts: the options and output of iperf 3.12 to 3.21; the documents have the keys of 3.21.
 
 pub mod json;
 mod measure;
@@ -30,8 +30,11 @@ pub use record::{
 pub use text::Text;
 pub use units::Format;
 
-/// The version that documents and text name: the layout is that of iperf 3.12.
+/// The version of iperf3 whose options, keys and exit codes these are.
+const VERSION: &str = "3.21";
+
+/// The version that documents and text name.
 #[must_use]
 pub fn version() -> String {
-    format!("iperf 3.12 (linkrate {})", env!("CARGO_PKG_VERSION"))
+    format!("iperf {VERSION} (linkrate {})", env!("CARGO_PKG_VERSION"))
 }

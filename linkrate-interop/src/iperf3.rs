@@ -5,8 +5,8 @@
 //!    streams, starts the test and says that it runs. The client sends [`State::TestEnd`] at the end.
 //! 3. Both ends exchange their [`Results`], and the client says that it is done.
 //!
-//! Facts: the behaviour of iperf 3.21. The parts that do not concern a measurement (files, server output, SCTP)
-//! are left out.
+//! Facts: the behaviour of iperf 3.21. Files, SCTP and
+//! MPTCP of the server are left out.
 
 mod authentication;
 mod datagram;
@@ -17,8 +17,10 @@ mod streams;
 
 pub use authentication::{AuthenticationError, Credentials, Padding, PrivateKey, PublicKey, Users};
 pub use datagram::{Arrivals, CounterWidth, Datagram, GREETING, answer};
-pub use parameters::{MAX_CPU, MAX_PARAMETER_BYTES, Parameters, Transport};
-pub use results::{MAX_RESULT_BYTES, Results, StreamResult};
+pub use parameters::{
+    MAX_CPU, MAX_FLOW_LABEL, MAX_PARAMETER_BYTES, Parameters, Transport, lenient, misread,
+};
+pub use results::{MAX_OUTPUT_BYTES, MAX_RESULT_BYTES, Results, StreamResult};
 pub use state::State;
 pub use streams::{COOKIE_BYTES, Cookie, Directions, Role, stream_id};
 

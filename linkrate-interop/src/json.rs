@@ -117,6 +117,13 @@ impl<'a> Fields<'a> {
         self.0.insert(key.to_owned(), value);
     }
 
+    /// The fields without those of these names.
+    #[must_use]
+    pub fn without(mut self, keys: &[&str]) -> Self {
+        self.0.retain(|key, _| !keys.contains(&key.as_str()));
+        self
+    }
+
     /// The fields that have a value other than `null`.
     #[must_use]
     pub fn reported(mut self) -> Self {

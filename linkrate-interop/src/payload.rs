@@ -15,26 +15,63 @@ use std::time::{Duration, Instant};
 
 use linkrate_sys::memory::PageBuffer;
 
+pub(crate) use datagrams::MAX_CALL;
 pub use guarded::guarded;
 pub use stream::{Count, Socket, Stream};
 
 use crate::iperf3::{Arrivals, CounterWidth, Datagram};
 
+/// What payload is. Links and tunnels that compress carry more of what repeats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fill {
+    /// The same octet.
+    Constant,
+    /// Octets that do not compress, as iperf3's.
+    Random,
+    /// The digits again and again (iperf3's `--repeating-payload`).
+    Digits,
+}
+
+impl Fill {
+    fn fill(self, buffer: &mut [u8]) {
+        match self {
+            Self::Constant => buffer.fill(0x5a),
+            Self::Random => {
+                // xorshift64* (Vigna, An experimental exploration of Marsaglia's xorshift generators)
+                let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+                for octets in buffer.chunks_mut(8) {
+                    state ^= state >> 12;
+                    state ^= state << 25;
+                    state ^= state >> 27;
+                    let word = state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes();
+                    octets.copy_from_slice(&word[..octets.len()]);
+                }
+            }
+            Self::Digits => {
+                buffer
+                    .iter_mut()
+                    .zip((b'0'..=b'9').cycle())
+                    .for_each(|(octet, digit)| *octet = digit);
+            }
+        }
+    }
+}
+
 /// Payload of so many octets, from the beginning of a page on, where iperf3 has it too.
-pub fn payload(octets: usize) -> io::Result<PageBuffer> {
+pub(crate) fn payload(octets: usize, fill: Fill) -> io::Result<PageBuffer> {
     let mut buffer = PageBuffer::small(octets.max(1))?;
-    buffer.fill(0x5a);
+    fill.fill(&mut buffer);
     Ok(buffer)
 }
 
 /// The same, of so many octets or more, which all streams of the process send from.
-pub(crate) fn shared_payload(octets: usize) -> io::Result<Arc<PageBuffer>> {
-    static SHARED: Mutex<Weak<PageBuffer>> = Mutex::new(Weak::new());
-    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+pub(crate) fn shared_payload(octets: usize, fill: Fill) -> io::Result<Arc<PageBuffer>> {
+    static SHARED: [Mutex<Weak<PageBuffer>>; 3] = [const { Mutex::new(Weak::new()) }; 3];
+    let mut shared = SHARED[fill as usize].lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(payload) = shared.upgrade().filter(|payload| payload.len() >= octets) {
         return Ok(payload);
     }
-    let payload = Arc::new(payload(octets)?);
+    let payload = Arc::new(payload(octets, fill)?);
     *shared = Arc::downgrade(&payload);
     Ok(payload)
 }
@@ -63,6 +100,14 @@ pub struct Work {
     pub counters: CounterWidth,
     /// Sends out of a file with sendfile(2); of a connection.
     pub zero_copy: bool,
+    /// What it sends.
+    pub fill: Fill,
+    /// Leaves what it receives in the kernel; of a connection.
+    pub discards: bool,
+    /// Lets the kernel cut a call into datagrams (UDP_SEGMENT).
+    pub segments: bool,
+    /// Lets the kernel merge datagrams for a call (UDP_GRO).
+    pub merges: bool,
     /// Sends one datagram each millisecond when the amount of the test is sent. Its receiver ends the test, and waits for
     /// the whole amount although some of it may be lost.
     pub makes_up_for_loss: bool,
@@ -214,9 +259,21 @@ mod tests {
 
     #[test]
     fn all_who_send_share_their_payload() {
-        let [first, second] = [1 << 20, 1 << 10].map(|octets| shared_payload(octets).unwrap());
+        let shared = |octets| shared_payload(octets, Fill::Constant).unwrap();
+        let [first, second] = [1 << 20, 1 << 10].map(shared);
         assert!(Arc::ptr_eq(&first, &second) && first.len() >= 1 << 20);
-        let more = shared_payload(first.len() + 1).unwrap();
+        let more = shared(first.len() + 1);
         assert!(more.len() > first.len() && more.iter().all(|octet| *octet == 0x5a));
+    }
+
+    #[test]
+    fn payload_of_iperf3_is_random_or_digits() {
+        let digits = payload(25, Fill::Digits).unwrap();
+        assert!(digits.starts_with(b"0123456789012345678901234"));
+        let random = payload(1 << 16, Fill::Random).unwrap();
+        let mut counts = [0_u32; 256];
+        random.iter().for_each(|octet| counts[usize::from(*octet)] += 1);
+        // 256 on the average, with a standard deviation of 16
+        assert!(counts.iter().all(|count| (150..400).contains(count)), "{counts:?}");
     }
 }

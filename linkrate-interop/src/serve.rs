@@ -34,7 +34,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use budget::{Budget, InUse};
 pub use interface::InterfaceReport;
@@ -151,9 +151,16 @@ fn accept_each<'a>(
     let here = listener.local_addr()?;
     let refused = |client, reason: String| admission.say_of(client, Ending::Refused(reason), ended);
     listener.set_nonblocking(true)?;
+    let mut active = Instant::now();
     std::thread::scope(|scope| {
         while !stop.load(Ordering::Relaxed) {
             admission.say_rest(ended);
+            if threads.load(Ordering::Relaxed) > 0 {
+                active = Instant::now();
+            } else if admission.limits.idle.is_some_and(|idle| active.elapsed() > idle) {
+                stop.store(true, Ordering::Relaxed);
+                break;
+            }
             // whether there is one is asked for next
             let _ = wait_ready(listener, false, POLL_INTERVAL);
             let (stream, client) = match listener.accept() {
@@ -241,7 +248,6 @@ fn first_octets(shared: &Shared, stream: &TcpStream) -> Option<[u8; COOKIE_BYTES
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-    use std::time::Instant;
 
     use super::*;
 

@@ -574,6 +574,7 @@ fn results_of_servers_of_old_iperf3_are_read() {
             knows_retransmits: None,
             congestion: None,
             streams: Vec::new(),
+            server_output: None,
         };
         let theirs = test.end_now(&own).expect("results");
         server.join().expect("a server");

@@ -17,6 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// States of iperf3.
 const PARAM_EXCHANGE: u8 = 9;
 const CREATE_STREAMS: u8 = 10;
+const SERVER_ERROR: u8 = 254;
 
 /// Stops the servers, also where the test fails.
 struct Stop<'a>(&'a AtomicBool);
@@ -112,6 +113,60 @@ fn a_server_ends_within_a_second_whatever_its_clients_trickle() {
         std::mem::forget(control);
     });
     assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// What the server says to parameters of a client: the state, and the number of its error.
+fn answered(server: SocketAddr, number: u32, document: &[u8]) -> (u8, Option<u32>) {
+    let mut control = greet(server, number);
+    let length = u32::try_from(document.len()).expect("a short document");
+    control.write_all(&[&length.to_be_bytes(), document].concat()).expect("a server");
+    match octets(&mut control) {
+        [SERVER_ERROR] => (SERVER_ERROR, Some(u32::from_be_bytes(octets(&mut control)))),
+        [state] => (state, None),
+    }
+}
+
+#[test]
+fn parameters_are_read_as_leniently_as_iperf3_reads_them() {
+    let limits = Limits::default();
+    served(&limits, 1 << 30, |iperf3, _| {
+        let lenient: [&[u8]; 5] = [
+            b"\xef\xbb\xbf{\"tcp\":true,\"time\":1.5}",
+            b"{\"tcp\":\"yes\",\"time\":0}",
+            b"{\"udp\":true,\"bandwidth\":18446744073709551615,\"len\":1000}",
+            b"{\"tcp\":true,\"title\":\"a\tb\xff\"}",
+            b"{}",
+        ];
+        for (number, document) in (0..).zip(lenient) {
+            assert_eq!(answered(iperf3, number, document), (CREATE_STREAMS, None), "{number}");
+        }
+        for (number, document, error) in [
+            (10, "{\"tcp\":true,\"bandwidth\":-1}".to_owned(), 114),
+            (11, "{\"udp\":true,\"len\":11}".to_owned(), 20),
+            (12, format!("{{\"title\":\"{}\"}}", "x".repeat(100_000)), 114),
+            (13, "[".repeat(4000), 114),
+            (14, "{\"tcp\":true,\"server_affinity\":1000}".to_owned(), 132),
+        ] {
+            let found = answered(iperf3, number, document.as_bytes());
+            assert_eq!(found, (SERVER_ERROR, Some(error)), "{number}");
+        }
+    });
+}
+
+#[test]
+fn a_congestion_control_that_is_not_here_ends_no_test() {
+    let limits = Limits::default();
+    served(&limits, 1 << 30, |iperf3, _| {
+        let mut control = greet(iperf3, 1);
+        let congestion = Some("none-such".to_owned());
+        let asked = Parameters { congestion, ..Parameters::default() };
+        control.write_all(&framed(&asked.document()).expect("a document")).expect("a server");
+        assert_eq!(octets(&mut control), [CREATE_STREAMS]);
+        let stream = connect(iperf3);
+        (&stream).write_all(format!("{:036}\0", 1).as_bytes()).expect("a server");
+        // it starts, and runs
+        assert_eq!(octets(&mut control), [1, 2]);
+    });
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Socket options and calls that the standard library lacks.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use rustix::net::{
 };
 use rustix::time::Timespec;
 
-use crate::socket_option::{option, set_int, set_option};
+use crate::socket_option::{option, set, set_int, set_option};
 
 /// A new TCP or UDP socket, close-on-exec; `EAFNOSUPPORT` on a kernel without IPv6.
 pub fn ip_socket(family: Family, datagram: bool) -> io::Result<OwnedFd> {
@@ -118,6 +118,36 @@ pub fn max_pacing_rate(socket: impl AsFd) -> io::Result<Option<u64>> {
         _ => u64::from_ne_bytes(rate),
     };
     Ok(Some(rate).filter(|rate| *rate != u64::MAX))
+}
+
+/// Sends and receives over the interface of this name alone (SO_BINDTODEVICE); `EPERM` for a socket that has one already,
+/// without CAP_NET_RAW.
+pub fn bind_to_device(socket: impl AsFd, name: &str) -> io::Result<()> {
+    set(socket, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, name.as_bytes())
+}
+
+/// Lets no packet of IPv4 be fragmented: one that does not fit the path is `EMSGSIZE` (IP_PMTUDISC_DO, ip(7)).
+pub fn forbid_fragments(socket: impl AsFd) -> io::Result<()> {
+    set_int(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)
+}
+
+/// Lets the connections and datagrams of a socket of IPv6 to `to` have this flow label, which other sockets may have too.
+/// The address that it connects to must tell the label.
+pub fn allow_flow_label(socket: impl AsFd, to: Ipv6Addr, label: u32) -> io::Result<()> {
+    // include/uapi/linux/in6.h
+    const FLOW_LABEL_MANAGER: i32 = 32;
+    const SEND_FLOW_INFO: i32 = 33;
+    const CREATE: u16 = 1;
+    const ANY: u8 = 255;
+    // struct in6_flowlabel_req: address, label, action GET, share, flags, times and padding
+    let mut request = [0; 32];
+    request[..16].copy_from_slice(&to.octets());
+    request[16..20].copy_from_slice(&label.to_be_bytes());
+    request[21] = ANY;
+    request[22..24].copy_from_slice(&CREATE.to_ne_bytes());
+    let socket = socket.as_fd();
+    set(socket, libc::IPPROTO_IPV6, FLOW_LABEL_MANAGER, &request)?;
+    set_int(socket, libc::IPPROTO_IPV6, SEND_FLOW_INFO, 1)
 }
 
 /// Keeps packets off routers (SO_DONTROUTE): only hosts of the interface's own network are reached.

@@ -67,7 +67,8 @@ fn not_bytes() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
 
-fn set(socket: impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
+/// Sets an option whose value is bytes or a number.
+pub(crate) fn set(socket: impl AsFd, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     // SAFETY: `value` is readable for its length. It is a number, or the value of an option that holds no address.
     let result = unsafe {
         let socket = socket.as_fd().as_raw_fd();

@@ -33,6 +33,8 @@ pub struct TcpInfo {
     pub snd_ssthresh: u32,
     /// Retransmitted segments.
     pub total_retrans: u32,
+    /// Segments found reordered on the path; zero before Linux 4.19, which does not report.
+    pub reordered: u32,
     /// Time with data to send, µs.
     pub busy_time_us: u64,
     /// Part of that time limited by the receiver's window, µs.
@@ -222,6 +224,7 @@ pub fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
         snd_cwnd: raw.snd_cwnd,
         snd_ssthresh: raw.snd_ssthresh,
         total_retrans: raw.total_retrans,
+        reordered: raw.reord_seen,
         busy_time_us: raw.busy_time,
         rwnd_limited_us: raw.rwnd_limited,
         sndbuf_limited_us: raw.sndbuf_limited,

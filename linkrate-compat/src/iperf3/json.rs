@@ -13,6 +13,8 @@ pub struct Document {
     ways: Directions,
     is_udp: bool,
     title: Option<String>,
+    extra_data: Option<String>,
+    server_output: Option<Value>,
     start: Value,
     intervals: Vec<Value>,
     end: Value,
@@ -24,13 +26,28 @@ pub fn event(name: &str, data: &Value) -> String {
     format!("{}\n", json!({"event": name, "data": data}))
 }
 
+/// The key of what the server has printed: a text or a document.
+#[must_use]
+pub fn output_key(output: &Value) -> &'static str {
+    if output.is_string() { "server_output_text" } else { "server_output_json" }
+}
+
 impl Document {
     /// A document of a test that has not begun.
     #[must_use]
     pub fn new(title: Option<String>) -> Self {
         let start = json!({"connected": [], "version": super::version(), "system_info": system()});
         let (intervals, end) = (Vec::new(), json!({}));
-        Self { ways: Directions::Forward, is_udp: false, title, start, intervals, end }
+        Self {
+            ways: Directions::Forward,
+            is_udp: false,
+            title,
+            extra_data: None,
+            server_output: None,
+            start,
+            intervals,
+            end,
+        }
     }
 
     /// Takes a moment of the test. Returns its name in a stream, and its part of the document, if it
@@ -40,6 +57,7 @@ impl Document {
             Event::Started | Event::Over => return None,
             Event::Start(start) => {
                 (self.ways, self.is_udp) = (start.parameters.ways, start.is_udp());
+                self.extra_data.clone_from(&start.parameters.extra_data);
                 self.start = started(start);
                 ("start", &self.start)
             }
@@ -49,6 +67,7 @@ impl Document {
             }
             Event::End(end) => {
                 self.end = self.ended(end);
+                self.server_output.clone_from(&end.server_output);
                 ("end", &self.end)
             }
         })
@@ -60,6 +79,12 @@ impl Document {
         let mut all = json!({"start": self.start, "intervals": self.intervals, "end": self.end});
         if let Some(title) = &self.title {
             all["title"] = json!(title);
+        }
+        if let Some(extra_data) = &self.extra_data {
+            all["extra_data"] = json!(extra_data);
+        }
+        if let Some(output) = &self.server_output {
+            all[output_key(output)] = output.clone();
         }
         if let Some(error) = error {
             all["error"] = json!(error);
@@ -190,6 +215,7 @@ impl Document {
             ("max_rtt", spread.max_rtt_us.into()),
             ("min_rtt", spread.min_rtt_us.into()),
             ("mean_rtt", spread.mean_rtt_us.into()),
+            ("reorder", spread.reordered.into()),
         ] {
             set(&mut sender, key, value);
         }
@@ -259,6 +285,7 @@ fn set_path(fields: &mut Map<String, Value>, path: &Path) {
     set(fields, "rtt", path.rtt_us);
     set(fields, "rttvar", path.rttvar_us);
     set(fields, "pmtu", path.path_mtu);
+    set(fields, "reorder", path.reordered);
 }
 
 fn started(start: &Start) -> Value {
@@ -275,11 +302,14 @@ fn started(start: &Start) -> Value {
         "version": super::version(),
         "system_info": system(),
         "timestamp": {
-            "time": http_date(start.unix_seconds), "timesecs": start.unix_seconds,
+            "time": http_date(start.unix_milliseconds / 1000),
+            "timesecs": start.unix_milliseconds / 1000,
+            "timemillisecs": start.unix_milliseconds,
         },
         "connecting_to": {"host": start.host, "port": start.port},
         "cookie": start.cookie,
         "target_bitrate": asked.bandwidth,
+        "fq_rate": asked.pacing_rate,
         "sock_bufsize": asked.window.unwrap_or(0),
         "sndbuf_actual": start.buffers.0,
         "rcvbuf_actual": start.buffers.1,
@@ -295,6 +325,10 @@ fn started(start: &Start) -> Value {
             "bidir": u8::from(asked.ways == Directions::Both),
             "tos": asked.tos,
             "target_bitrate": asked.bandwidth,
+            "fqrate": asked.pacing_rate,
+            "interval": start.interval_seconds,
+            "gso": u8::from(asked.segments),
+            "gro": u8::from(asked.merges),
         },
     });
     if !start.is_udp() {

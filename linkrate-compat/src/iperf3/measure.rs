@@ -11,11 +11,11 @@ use linkrate_interop::client::{BUSY, ClientError, Control, Iperf3Test, User, Use
 use linkrate_interop::iperf3::{
     Padding, Parameters, Results, Role, StreamResult, Transport, stream_id,
 };
-use linkrate_interop::payload::{Phase, Socket, Stream, Work};
+use linkrate_interop::payload::{Fill, Phase, Socket, Stream, Work};
 use linkrate_interop::serve::InterfaceReport;
 use linkrate_model::CpuSet;
 use linkrate_sys::sched::{current_thread, own_cpu_seconds, set_affinity};
-use linkrate_sys::{connect, socket};
+use linkrate_sys::socket;
 
 use super::open;
 use super::options::{Options, Wrong};
@@ -68,6 +68,9 @@ pub enum Problem {
     /// The figures cannot be right.
     #[error("no result: {0}")]
     NoResult(String),
+    /// Nothing arrived.
+    #[error("idle timeout for receiving data")]
+    Silent,
     /// A stream could not continue.
     #[error("unable to send or receive on stream: {0}")]
     Broken(String),
@@ -109,7 +112,7 @@ pub fn run(
         set_affinity(current_thread(), &cpus)
             .map_err(|error| Problem::System(format!("--affinity: {error}")))?;
     }
-    let of_control = connect::Options { from: options.from(), ..connect::Options::default() };
+    let of_control = options.of_control();
     let mut asked = None;
     let mut ask = |user: Option<&User>| {
         let with =
@@ -151,6 +154,10 @@ pub fn run(
             burst: asked.burst,
             counters: asked.counters,
             zero_copy: options.zero_copy,
+            fill: if asked.repeating { Fill::Digits } else { Fill::Random },
+            discards: asked.discards,
+            segments: asked.segments,
+            merges: asked.merges,
             makes_up_for_loss: false,
         };
         match Stream::start(socket, work, &phase) {
@@ -170,6 +177,7 @@ pub fn run(
         cpu,
         opened,
         spent_at: None,
+        heard: (0, Instant::now()),
     };
     let ended = run
         .through(&streams, hear)
@@ -232,7 +240,8 @@ fn start(
         mss: test.mss(),
         buffers: sockets.first().map_or(Ok((0, 0)), socket::buffers)?,
         streams: sockets.iter().map(connection).collect::<io::Result<_>>()?,
-        unix_seconds: now.as_secs(),
+        unix_milliseconds: now.as_millis() as u64,
+        interval_seconds: options.interval_seconds,
     })
 }
 
@@ -260,6 +269,8 @@ struct Run<'a> {
     opened: Instant,
     /// When the streams had sent the amount of the test.
     spent_at: Option<Instant>,
+    /// Octets that had arrived, and when there were more last.
+    heard: (u64, Instant),
 }
 
 impl Run<'_> {
@@ -293,7 +304,7 @@ impl Run<'_> {
                 begun = self.opened;
             }
         }
-        let length = most.is_none().then_some(f64::from(asked.seconds));
+        let length = (most.is_none() && asked.seconds > 0).then_some(f64::from(asked.seconds));
         let seconds = self.intervals(&mut sampler, streams, begun, length, false, hear)?;
         let cpu_percent = self.cpu.percent();
         self.phase.end();
@@ -326,8 +337,8 @@ impl Run<'_> {
         })
     }
 
-    /// Reports on one interval after the other, for `length` seconds behind `begun` or until octets end the test. Returns
-    /// the time.
+    /// Reports on one interval after the other, for `length` seconds behind `begun`, or until octets or the user end the
+    /// test. Returns the time.
     fn intervals(
         &mut self,
         sampler: &mut Sampler<'_>,
@@ -341,11 +352,13 @@ impl Run<'_> {
             0.0 => f64::INFINITY,
             step => step,
         };
+        let has_limit = length.is_none() && self.asked.amount().is_some();
+        self.heard.1 = begun;
         let (mut reported, mut count) = (0.0, 0.0);
         loop {
             let tick = step * (count + 1.0);
             let due = tick.min(length.unwrap_or(f64::INFINITY));
-            let goes_on = self.wait(begun, due, length.is_none(), sampler, streams)?;
+            let goes_on = self.wait(begun, due, has_limit, sampler, streams)?;
             let now = begun.elapsed().as_secs_f64();
             let is_last = !goes_on || length.is_some_and(|length| length <= due);
             let is_long = now - reported >= MIN_PART * step || count == 0.0;
@@ -373,6 +386,18 @@ impl Run<'_> {
         sampler.is_acknowledged() || spent_at.elapsed() > ACKNOWLEDGED
     }
 
+    /// Whether a receiver has waited for too long.
+    fn is_silent(&mut self, sampler: &Sampler<'_>, streams: &[Stream]) -> bool {
+        if streams.iter().all(|stream| stream.sends) {
+            return false;
+        }
+        let received = sampler.received();
+        if received != self.heard.0 {
+            self.heard = (received, Instant::now());
+        }
+        self.heard.1.elapsed() > self.options.receive_timeout()
+    }
+
     /// Waits until `due` seconds after the beginning. False if the test ends before.
     fn wait(
         &mut self,
@@ -391,6 +416,9 @@ impl Run<'_> {
             }
             if let Some(reason) = streams.iter().find_map(Stream::failure) {
                 return Err(Problem::Broken(reason));
+            }
+            if self.is_silent(sampler, streams) {
+                return Err(Problem::Silent);
             }
             self.test.glance()?;
             let left = due - begun.elapsed().as_secs_f64();
@@ -455,8 +483,12 @@ fn exchange(
         knows_retransmits: sends.then_some(!is_udp),
         congestion: own_congestion.clone(),
         streams: own.collect(),
+        server_output: None,
     };
-    let theirs = test.end_now(&own)?;
+    let theirs = match asked.wants_server_output {
+        true => test.end_with_output(&own),
+        false => test.end_now(&own),
+    }?;
     let each = (0..).zip(&measured.streams).zip(&own.streams);
     let streams = each.zip(&measured.totals).zip(&measured.spreads).map(
         |((((index, (socket, sends)), own), [from, to]), spread)| {
@@ -505,6 +537,7 @@ fn exchange(
         remote_cpu_percent: theirs.cpu_percent,
         own_congestion,
         remote_congestion: theirs.congestion,
+        server_output: theirs.server_output,
         is_interrupted: measured.is_interrupted,
     })
 }

@@ -93,6 +93,7 @@ mod tests {
             remote_cpu_percent: [0.0; 3],
             own_congestion: None,
             remote_congestion: None,
+            server_output: None,
             is_interrupted: false,
         };
         notes.intervals = vec![(125_000, 1.0), (250_000, 1.0)];

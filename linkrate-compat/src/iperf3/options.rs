@@ -11,12 +11,16 @@ use super::units::Format;
 
 /// Bit/s of a UDP stream without `-b`.
 const UDP_RATE: u64 = 1 << 20;
+/// The smallest datagram, octets, which servers since 3.21 do not go below: times and a number of 64 bits.
+const MIN_DATAGRAM: u32 = 16;
 /// Octets of a datagram where the path does not say what fits.
 const USUAL_DATAGRAM: u32 = 1460;
 /// The largest datagram that IPv4 leaves, octets.
 const MAX_DATAGRAM: u32 = 65_535 - 8 - 20;
 /// How long a connection may take without `--connect-timeout`.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a receiver waits for octets without `--rcv-timeout`.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
@@ -30,7 +34,7 @@ pub struct Options {
     pub ways: Directions,
     /// Streams each way.
     pub parallel: u32,
-    /// Length, s; `None` for ten, or where octets or blocks end the test.
+    /// Length, s; 0 until the user ends it; `None` for ten, or where octets or blocks end the test.
     pub seconds: Option<u32>,
     /// Octets that end it; 0 for none.
     pub bytes: u64,
@@ -51,7 +55,21 @@ pub struct Options {
     /// The CPU that the server runs on.
     pub server_cpu: Option<u32>,
     pub socket: connect::Options,
+    /// Keepalive of the control connection.
+    pub keepalive: Option<connect::Keepalive>,
     pub connect_timeout: Option<Duration>,
+    /// How long a receiver waits for octets before the test fails.
+    pub receive_timeout: Option<Duration>,
+    /// Payload is digits again and again.
+    pub repeating: bool,
+    /// Receivers leave the payload in the kernel; over TCP.
+    pub discards: bool,
+    /// The kernel cuts and merges datagrams.
+    pub segments: bool,
+    /// Asks the server for its output.
+    pub wants_server_output: bool,
+    /// What stands in the document as it is.
+    pub extra_data: Option<String>,
     /// Datagrams with numbers of 64 bits.
     pub wide_counters: bool,
     /// The user that the server asks for, and the file of its public key.
@@ -86,7 +104,14 @@ impl Default for Options {
             cpu: None,
             server_cpu: None,
             socket: connect::Options::default(),
+            keepalive: None,
             connect_timeout: None,
+            receive_timeout: None,
+            repeating: false,
+            discards: false,
+            segments: false,
+            wants_server_output: false,
+            extra_data: None,
             wide_counters: false,
             user: None,
             pkcs1_padding: false,
@@ -110,11 +135,9 @@ impl Options {
     /// Checks what the server would refuse, and what would mean nothing.
     pub fn check(&self) -> Result<(), Wrong> {
         let is_udp = self.transport == Transport::Udp;
-        let ends =
-            [self.seconds.is_some_and(|seconds| seconds > 0), self.bytes > 0, self.blocks > 0];
-        let least_datagram = self.counters().header_bytes() as u32;
+        let ends = [self.seconds.is_some(), self.bytes > 0, self.blocks > 0];
         let block = self.block.unwrap_or(USUAL_DATAGRAM);
-        let datagram = (least_datagram..=MAX_DATAGRAM).contains(&block);
+        let datagram = (MIN_DATAGRAM..=MAX_DATAGRAM).contains(&block);
         let interval = self.interval_seconds;
         for (is_wrong, option, found, expected) in [
             (
@@ -124,29 +147,19 @@ impl Options {
                 "one end of the test",
             ),
             (
-                self.seconds == Some(0) && self.bytes == 0 && self.blocks == 0,
-                "--time",
-                "0 alone, which has no end".to_owned(),
-                "a time, or --bytes or --blockcount",
-            ),
-            (
                 !(interval == 0.0 || (0.1..=60.0).contains(&interval)),
                 "--interval",
                 interval.to_string(),
                 "0, or 0.1 to 60 s",
             ),
+            (is_udp && !datagram, "--length", block.to_string(), "16 to 65507 for UDP"),
+            (is_udp && self.discards, "--skip-rx-copy", "with --udp".to_owned(), "TCP"),
+            (is_udp && self.socket.multipath, "--mptcp", "with --udp".to_owned(), "TCP"),
             (
-                is_udp && !datagram,
-                "--length",
-                block.to_string(),
-                "12 (16 with 64 bits) to 65507 for UDP",
-            ),
-            (is_udp && self.zero_copy, "--zerocopy", "with --udp".to_owned(), "TCP"),
-            (
-                is_udp && self.socket.congestion.is_some(),
-                "--congestion",
-                "with --udp".to_owned(),
-                "TCP",
+                self.receive_timeout.is_some() && self.ways == Directions::Forward,
+                "--rcv-timeout",
+                "for a client that only sends".to_owned(),
+                "--reverse or --bidir",
             ),
         ] {
             if is_wrong {
@@ -166,10 +179,28 @@ impl Options {
         self.connect_timeout.unwrap_or(TIMEOUT)
     }
 
+    /// How long a receiver waits for octets.
+    #[must_use]
+    pub fn receive_timeout(&self) -> Duration {
+        self.receive_timeout.unwrap_or(RECEIVE_TIMEOUT)
+    }
+
     /// The address of this end, without the port that streams alone have.
     #[must_use]
     pub fn from(&self) -> Option<IpAddr> {
         self.socket.from
+    }
+
+    /// What the control connection has of the options of the streams, and its own.
+    #[must_use]
+    pub fn of_control(&self) -> connect::Options {
+        connect::Options {
+            from: self.socket.from,
+            device: self.socket.device.clone(),
+            user_timeout: self.socket.user_timeout,
+            keepalive: self.keepalive,
+            ..connect::Options::default()
+        }
     }
 
     /// What the server is asked for over a control connection with a maximum segment of `mss` octets: a datagram
@@ -192,7 +223,7 @@ impl Options {
             window: self.socket.buffers.map(|octets| octets as u32),
             block: self.block.unwrap_or(if is_udp { fits } else { usual.block }),
             bandwidth,
-            pacing_rate: 0,
+            pacing_rate: self.socket.pacing_rate.unwrap_or(0).saturating_mul(8),
             burst,
             zero_copy: self.zero_copy,
             mss: self.socket.mss,
@@ -201,10 +232,18 @@ impl Options {
             tos: self.socket.tos,
             server_cpu: self.server_cpu,
             counters: self.counters(),
-            wants_server_output: false,
+            dont_fragment: self.socket.dont_fragment,
+            flow_label: self.socket.flow_label,
+            repeating: self.repeating,
+            discards: self.discards,
+            segments: is_udp && self.segments,
+            merges: is_udp && self.segments,
+            multipath: self.socket.multipath,
+            wants_server_output: self.wants_server_output,
             title: self.title.clone(),
+            extra_data: self.extra_data.clone(),
             authentication: None,
-            client_version: Some("3.12".to_owned()),
+            client_version: Some(super::VERSION.to_owned()),
         }
     }
 }
@@ -223,6 +262,9 @@ mod tests {
         assert_eq!(udp.parameters(None).block, 1460);
         let bytes = Options { bytes: 5, ..Options::default() }.parameters(None);
         assert_eq!((bytes.seconds, bytes.bytes), (0, 5));
+        let endless = Options { seconds: Some(0), ..Options::default() };
+        assert_eq!(endless.check(), Ok(()));
+        assert!(endless.parameters(None).is_endless());
     }
 
     #[test]
@@ -235,12 +277,15 @@ mod tests {
                 Options { seconds: Some(2), bytes: 1, ..usual.clone() },
                 "--time, --bytes and --blockcount",
             ),
-            (Options { seconds: Some(0), ..usual.clone() }, "--time"),
+            (
+                Options { seconds: Some(0), bytes: 1, ..usual.clone() },
+                "--time, --bytes and --blockcount",
+            ),
             (Options { interval_seconds: 0.05, ..usual.clone() }, "--interval"),
             (Options { interval_seconds: f64::NAN, ..usual.clone() }, "--interval"),
-            (Options { block: Some(11), ..udp.clone() }, "--length"),
-            (Options { block: Some(12), wide_counters: true, ..udp.clone() }, "--length"),
-            (Options { zero_copy: true, ..udp.clone() }, "--zerocopy"),
+            (Options { block: Some(15), ..udp.clone() }, "--length"),
+            (Options { discards: true, ..udp.clone() }, "--skip-rx-copy"),
+            (Options { receive_timeout: Some(TIMEOUT), ..usual.clone() }, "--rcv-timeout"),
         ] {
             assert_eq!(wrong.check().map_err(|wrong| wrong.option), Err(option));
         }

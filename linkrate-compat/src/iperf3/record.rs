@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use linkrate_interop::iperf3::{Directions, Parameters, Transport};
 use linkrate_interop::serve::InterfaceReport;
+use serde_json::Value;
 
 /// A stream that is open.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +33,10 @@ pub struct Start {
     pub buffers: (u64, u64),
     /// The streams, in the order in which they were opened.
     pub streams: Vec<Connection>,
-    /// When it began, s since 1970.
-    pub unix_seconds: u64,
+    /// When it began, ms since 1970.
+    pub unix_milliseconds: u64,
+    /// Seconds between two reports.
+    pub interval_seconds: f64,
 }
 
 impl Start {
@@ -78,6 +81,8 @@ pub struct Path {
     pub rttvar_us: u32,
     /// Path MTU, octets.
     pub path_mtu: u32,
+    /// Segments that the path has reordered since the connection was made.
+    pub reordered: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,6 +122,8 @@ pub struct Spread {
     pub min_rtt_us: u32,
     /// The mean.
     pub mean_rtt_us: u32,
+    /// Segments that the path has reordered.
+    pub reordered: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -153,6 +160,8 @@ pub struct End {
     pub own_congestion: Option<String>,
     /// That of the server.
     pub remote_congestion: Option<String>,
+    /// What the server has printed: text, or a document. Asked for alone.
+    pub server_output: Option<Value>,
     /// Whether the user ended the test.
     pub is_interrupted: bool,
 }
@@ -233,6 +242,7 @@ mod tests {
             remote_cpu_percent: [0.0; 3],
             own_congestion: None,
             remote_congestion: None,
+            server_output: None,
             is_interrupted: false,
         };
         let second = 117_000_000;

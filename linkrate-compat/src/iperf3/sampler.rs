@@ -107,6 +107,7 @@ impl Gathered {
         spread.max_snd_cwnd = spread.max_snd_cwnd.max(path.snd_cwnd);
         spread.max_snd_wnd = spread.max_snd_wnd.max(path.snd_wnd);
         spread.max_rtt_us = spread.max_rtt_us.max(path.rtt_us);
+        spread.reordered = path.reordered;
         spread.min_rtt_us = match self.samples {
             0 => path.rtt_us,
             _ => spread.min_rtt_us.min(path.rtt_us),
@@ -134,6 +135,7 @@ fn path(info: &TcpInfo, retransmits: u32) -> Path {
         rtt_us: info.rtt_us,
         rttvar_us: info.rttvar_us,
         path_mtu: info.path_mtu,
+        reordered: info.reordered,
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use linkrate_interop::iperf3::{Directions, Transport};
+use linkrate_sys::clock::local_time;
+use serde_json::Value;
 
 use super::measure::Event;
 use super::record::{Datagrams, End, Interval, Start, StreamEnd};
@@ -18,6 +20,7 @@ pub struct Text {
     format: Format,
     is_verbose: bool,
     title: Option<String>,
+    timestamps: Option<String>,
     ways: Directions,
     parallel: u32,
     is_udp: bool,
@@ -40,7 +43,22 @@ impl Text {
     #[must_use]
     pub fn new(format: Format, is_verbose: bool, title: Option<String>) -> Self {
         let ways = Directions::Forward;
-        Self { format, is_verbose, title, ways, parallel: 1, is_udp: false, intervals: 0 }
+        Self {
+            format,
+            is_verbose,
+            title,
+            timestamps: None,
+            ways,
+            parallel: 1,
+            is_udp: false,
+            intervals: 0,
+        }
+    }
+
+    /// The same with the local time before each line, in a format of strftime(3); `None` for none.
+    #[must_use]
+    pub fn with_timestamps(self, timestamps: Option<String>) -> Self {
+        Self { timestamps, ..self }
     }
 
     /// The text of a moment.
@@ -51,12 +69,9 @@ impl Text {
             Event::Started | Event::Over => String::new(),
             Event::End(end) => self.end(end),
         };
-        match &self.title {
-            None => text,
-            Some(title) => {
-                text.lines().map(|line| format!("{title}:  {line}\n")).collect::<String>()
-            }
-        }
+        let time = self.timestamps.as_deref().and_then(local_time).unwrap_or_default();
+        let title = self.title.as_ref().map(|title| format!("{title}:  ")).unwrap_or_default();
+        text.lines().map(|line| format!("{time}{title}{line}\n")).collect()
     }
 
     fn start(&mut self, start: &Start) -> String {
@@ -69,7 +84,8 @@ impl Text {
             let _ = writeln!(text, "{}", super::version());
             let _ = writeln!(text, "{}", super::json::system());
             let _ = writeln!(text, "Control connection MSS {}", start.mss.unwrap_or(0));
-            let _ = writeln!(text, "Time: {}", super::json::http_date(start.unix_seconds));
+            let _ =
+                writeln!(text, "Time: {}", super::json::http_date(start.unix_milliseconds / 1000));
         }
         let _ = writeln!(text, "Connecting to host {}, port {}", start.host, start.port);
         if asked.ways == Directions::Reverse {
@@ -182,6 +198,17 @@ impl Text {
         }
         if self.is_verbose {
             text.push_str(&self.verbose_end(end));
+        }
+        match &end.server_output {
+            None => {}
+            Some(Value::String(output)) => {
+                // lines of the peer, without the power over a terminal
+                let clean = |letter: char| letter.is_control() && letter != '\n';
+                let _ = writeln!(text, "\nServer output:\n{}", output.replace(clean, " "));
+            }
+            Some(output) => {
+                let _ = writeln!(text, "\nServer JSON output:\n{output:#}");
+            }
         }
         if !end.is_interrupted {
             text.push_str("\niperf Done.\n");
@@ -315,7 +342,8 @@ mod tests {
             mss: Some(32_768),
             buffers: (16_384, 131_072),
             streams: vec![Connection { socket: 5, local: address(47_408), remote: address(5999) }],
-            unix_seconds: 0,
+            unix_milliseconds: 0,
+            interval_seconds: 1.0,
         }
     }
 
@@ -341,6 +369,7 @@ mod tests {
             remote_cpu_percent: [0.0; 3],
             own_congestion: Some("cubic".to_owned()),
             remote_congestion: None,
+            server_output: None,
             is_interrupted: false,
         }
     }
@@ -400,5 +429,9 @@ mod tests {
         let lines = text.lines(&Event::Start(&start(Parameters::default())));
         assert!(lines.lines().count() > 6);
         assert!(lines.lines().all(|line| line.starts_with("run 7:  ")), "{lines}");
+        let mut timed = text.with_timestamps(Some("[%Y] ".to_owned()));
+        let lines = timed.lines(&Event::Start(&start(Parameters::default())));
+        let is_right = |line: &str| line.starts_with("[20") && line[6..].starts_with(" run 7:  ");
+        assert!(lines.lines().all(is_right), "{lines}");
     }
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::{ClientError, Control};
 use crate::iperf3::{
-    COOKIE_BYTES, Cookie, Directions, MAX_RESULT_BYTES, Parameters, Results, State,
+    COOKIE_BYTES, Cookie, Directions, MAX_OUTPUT_BYTES, MAX_RESULT_BYTES, Parameters, Results,
+    State,
 };
 use crate::json::{LENGTH_BYTES, framed, length};
 
@@ -124,7 +125,16 @@ impl Iperf3Test {
     }
 
     /// The same without time for the server to read what it has acknowledged, so that its time ends with the client's.
-    pub fn end_now(mut self, own: &Results) -> Result<Results, ClientError> {
+    pub fn end_now(self, own: &Results) -> Result<Results, ClientError> {
+        self.exchange(own, false)
+    }
+
+    /// The same with a server that was asked for its output.
+    pub fn end_with_output(self, own: &Results) -> Result<Results, ClientError> {
+        self.exchange(own, true)
+    }
+
+    fn exchange(mut self, own: &Results, has_output: bool) -> Result<Results, ClientError> {
         const DURING: &str = "exchanging results";
         self.tell(State::TestEnd, DURING)?;
         self.expect(State::ExchangeResults, DURING, "the exchange of results")?;
@@ -133,9 +143,13 @@ impl Iperf3Test {
         self.control.send(&document, DURING)?;
         let mut announced = [0; LENGTH_BYTES];
         self.control.fill(&mut announced, DURING)?;
-        let mut document = vec![0; length(announced, MAX_RESULT_BYTES)?];
+        let most = if has_output { MAX_OUTPUT_BYTES } else { MAX_RESULT_BYTES };
+        let mut document = vec![0; length(announced, most)?];
         self.control.fill(&mut document, DURING)?;
-        let theirs = Results::read(&document, self.streams)?;
+        let theirs = match has_output {
+            true => Results::read_with_output(&document, self.streams),
+            false => Results::read(&document, self.streams),
+        }?;
         self.expect(State::DisplayResults, DURING, "that results are shown")?;
         self.tell(State::Done, DURING)?;
         Ok(theirs)

@@ -1,5 +1,6 @@
 //! What a client asks of a server: one document after the cookie.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::datagram::CounterWidth;
@@ -9,8 +10,10 @@ use crate::json::{Fields, JsonError};
 /// Most octets of the document that a server reads; iperf3 has the same bound.
 pub const MAX_PARAMETER_BYTES: u32 = 8 << 10;
 
-/// Most characters of a title, of a name of a congestion control, and of a version.
+/// Most characters of a name of a congestion control, and of a version.
 const MAX_TEXT: usize = 128;
+/// Most characters of a title and of what a client would see again: the document has the bound.
+const MAX_LONG_TEXT: usize = MAX_PARAMETER_BYTES as usize;
 /// Most characters of the token of an authentication: a block of RSA of 8192 bits in base 64.
 const MAX_TOKEN: usize = 1400;
 
@@ -30,8 +33,10 @@ const MAX_DATAGRAM: u64 = 65_535 - 8 - 20;
 const MAX_MSS: u64 = 32 * 1024 - 1;
 /// The largest number that a document has exactly.
 const MAX_NUMBER: u64 = 1 << 53;
-/// The largest number of a CPU: that of a mask of the kernel.
-pub const MAX_CPU: u32 = 8191;
+/// The largest number of a CPU; iperf3 has the same bound.
+pub const MAX_CPU: u32 = 1024;
+/// The largest flow label of IPv6.
+pub const MAX_FLOW_LABEL: u32 = 0xf_ffff;
 /// Most messages of a burst.
 const MAX_BURST: u64 = 1000;
 
@@ -45,7 +50,7 @@ pub enum Transport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameters {
     pub transport: Transport,
-    /// Length of the test, s; 0 where octets or blocks end it.
+    /// Length of the test, s; 0 where octets or blocks end it, or else the user.
     pub seconds: u32,
     /// Omit the first N seconds from the results.
     pub omit_seconds: u32,
@@ -79,10 +84,26 @@ pub struct Parameters {
     pub server_cpu: Option<u32>,
     /// How many bits the numbers of datagrams have.
     pub counters: CounterWidth,
-    /// The client would like the output of the server, which linkrate's has none of.
+    /// Datagrams of IPv4 are not fragmented (IP_PMTUDISC_DO).
+    pub dont_fragment: bool,
+    /// Flow label of IPv6.
+    pub flow_label: Option<u32>,
+    /// Payload is digits again and again, instead of octets that do not compress.
+    pub repeating: bool,
+    /// Receivers leave the payload in the kernel (MSG_TRUNC).
+    pub discards: bool,
+    /// Senders let the kernel cut a call into datagrams (UDP_SEGMENT).
+    pub segments: bool,
+    /// Receivers let the kernel merge datagrams for a call (UDP_GRO).
+    pub merges: bool,
+    /// MPTCP instead of TCP.
+    pub multipath: bool,
+    /// The client would like the output of the server with its results.
     pub wants_server_output: bool,
     /// The client's title of the test.
     pub title: Option<String>,
+    /// What the client would see again in its document.
+    pub extra_data: Option<String>,
     /// Who asks, encrypted for the server.
     pub authentication: Option<String>,
     pub client_version: Option<String>,
@@ -111,25 +132,123 @@ impl Default for Parameters {
             tos: 0,
             server_cpu: None,
             counters: CounterWidth::Narrow,
+            dont_fragment: false,
+            flow_label: None,
+            repeating: false,
+            discards: false,
+            segments: false,
+            merges: false,
+            multipath: false,
             wants_server_output: false,
             title: None,
+            extra_data: None,
             authentication: None,
             client_version: None,
         }
     }
 }
 
+/// Kinds of values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Switch,
+    Number,
+    Text,
+}
+
+/// The fields that a server reads, with the kinds of their values.
+const KINDS: [(&str, Kind); 36] = [
+    ("tcp", Kind::Switch),
+    ("udp", Kind::Switch),
+    ("sctp", Kind::Switch),
+    ("nodelay", Kind::Switch),
+    ("reverse", Kind::Switch),
+    ("bidirectional", Kind::Switch),
+    ("mptcp", Kind::Switch),
+    ("udp_counters_64bit", Kind::Switch),
+    ("get_server_output", Kind::Switch),
+    ("repeating_payload", Kind::Switch),
+    ("zerocopy", Kind::Switch),
+    ("dont_fragment", Kind::Switch),
+    ("skip_rx_copy", Kind::Switch),
+    ("gso", Kind::Switch),
+    ("gro", Kind::Switch),
+    ("omit", Kind::Number),
+    ("server_affinity", Kind::Number),
+    ("time", Kind::Number),
+    ("num", Kind::Number),
+    ("blockcount", Kind::Number),
+    ("MSS", Kind::Number),
+    ("parallel", Kind::Number),
+    ("window", Kind::Number),
+    ("len", Kind::Number),
+    ("bandwidth", Kind::Number),
+    ("fqrate", Kind::Number),
+    ("burst", Kind::Number),
+    ("TOS", Kind::Number),
+    ("flowlabel", Kind::Number),
+    ("pacing_timer", Kind::Number),
+    ("title", Kind::Text),
+    ("extra_data", Kind::Text),
+    ("congestion", Kind::Text),
+    ("congestion_used", Kind::Text),
+    ("authtoken", Kind::Text),
+    ("client_version", Kind::Text),
+];
+
+/// Fields with a value of another kind than iperf3's: its server takes them for absent, and so does linkrate's.
+#[must_use]
+pub fn misread(fields: &Fields) -> Vec<&'static str> {
+    let is_wrong = |key: &str, kind: Kind| {
+        let Some(value) = fields.get(key).map(RawValue::get) else { return false };
+        let is_number = value.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        match kind {
+            // numbers too: what is a switch differs between versions
+            Kind::Switch => !is_number && !["true", "false"].contains(&value),
+            Kind::Number => !is_number,
+            Kind::Text => !value.starts_with('"'),
+        }
+    };
+    KINDS.iter().filter(|(key, kind)| is_wrong(key, *kind)).map(|(key, _)| *key).collect()
+}
+
+/// The text of a document as a server of iperf3 reads it: without a byte order mark, and with control characters in
+/// strings, which count as spaces here.
+#[must_use]
+pub fn lenient(document: &[u8]) -> String {
+    let document = document.strip_prefix("\u{feff}".as_bytes()).unwrap_or(document);
+    String::from_utf8_lossy(document).replace(|letter: char| letter < ' ', " ")
+}
+
 impl Parameters {
-    /// Reads the parameters of a client.
+    /// Reads the parameters of a client. Fields that are [misread] are absent; a part of a second or of an octet is
+    /// dropped, and a rate above what is exact is none, as at iperf3's server.
     pub fn parse(fields: &Fields) -> Result<Self, JsonError> {
         let usual = Self::default();
-        let transport = match (fields.switch("tcp"), fields.switch("udp")) {
-            (false, true) => Transport::Udp,
-            (true, false) => Transport::Tcp,
+        let fields = &fields.clone().without(&misread(fields));
+        let transport = match ["tcp", "udp", "sctp"].map(|key| fields.switch(key)) {
+            [_, false, false] => Transport::Tcp,
+            [false, true, false] => Transport::Udp,
             _ => return Err(JsonError::Missing("tcp or udp")),
         };
-        let whole = |key, high| fields.whole(key, 0, high);
-        let small = |key, low, high| Ok(fields.whole(key, low, high)?.map(|number| number as u32));
+        let between = |key, low: u64, high: u64| -> Result<Option<u64>, JsonError> {
+            let Some(number) = fields.number(key)? else { return Ok(None) };
+            match number.trunc() {
+                whole if (low as f64..=high as f64).contains(&whole) => Ok(Some(whole as u64)),
+                _ => Err(JsonError::Field {
+                    key,
+                    found: number.to_string(),
+                    expected: format!("a whole number from {low} to {high}"),
+                }),
+            }
+        };
+        let whole = |key, high| between(key, 0, high);
+        let small = |key, low, high| -> Result<Option<u32>, JsonError> {
+            Ok(between(key, low, high)?.map(|number| number as u32))
+        };
+        let rate = |key| -> Result<u64, JsonError> {
+            Ok(whole(key, u64::MAX)?.filter(|rate| *rate <= MAX_NUMBER).unwrap_or(0))
+        };
         let ways = match (fields.switch("bidirectional"), fields.switch("reverse")) {
             (true, _) => Directions::Both,
             (false, true) => Directions::Reverse,
@@ -148,7 +267,7 @@ impl Parameters {
             Transport::Tcp => 1,
             Transport::Udp => counters.header_bytes() as u64,
         };
-        let parsed = Self {
+        Ok(Self {
             transport,
             seconds: small("time", 0, MAX_SECONDS)?.unwrap_or(usual.seconds),
             omit_seconds: small("omit", 0, MAX_OMIT_SECONDS)?.unwrap_or(0),
@@ -162,30 +281,35 @@ impl Parameters {
                 Transport::Udp => 1460,
             }),
             // a client without a bound leaves it out
-            bandwidth: whole("bandwidth", MAX_NUMBER)?.unwrap_or(0),
-            pacing_rate: whole("fqrate", MAX_NUMBER)?.unwrap_or(0),
+            bandwidth: rate("bandwidth")?,
+            pacing_rate: rate("fqrate")?,
             burst: small("burst", 1, MAX_BURST)?.unwrap_or(1),
             zero_copy: fields.switch("zerocopy"),
             mss: small("MSS", 0, MAX_MSS)?.filter(|mss| *mss > 0),
             nodelay: fields.switch("nodelay"),
             congestion: fields.text("congestion", MAX_TEXT)?,
-            tos: fields.whole("TOS", 0, 255)?.unwrap_or(0) as u8,
+            tos: small("TOS", 0, 255)?.unwrap_or(0) as u8,
             server_cpu: small("server_affinity", 0, MAX_CPU.into())?,
             counters,
+            dont_fragment: fields.switch("dont_fragment"),
+            flow_label: small("flowlabel", 1, MAX_FLOW_LABEL.into())?,
+            repeating: fields.switch("repeating_payload"),
+            discards: fields.switch("skip_rx_copy"),
+            segments: fields.switch("gso"),
+            merges: fields.switch("gro"),
+            multipath: fields.switch("mptcp"),
             wants_server_output: fields.switch("get_server_output"),
-            title: fields.text("title", MAX_TEXT)?,
+            title: fields.text("title", MAX_LONG_TEXT)?,
+            extra_data: fields.text("extra_data", MAX_LONG_TEXT)?,
             authentication: fields.text("authtoken", MAX_TOKEN)?,
             client_version: fields.text("client_version", MAX_TEXT)?,
-        };
-        match parsed.seconds == 0 && parsed.bytes == 0 && parsed.blocks == 0 {
-            // it would never end
-            true => Err(JsonError::Field {
-                key: "time",
-                found: "0".to_owned(),
-                expected: "an end: a time, num or blockcount".to_owned(),
-            }),
-            false => Ok(parsed),
-        }
+        })
+    }
+
+    /// Whether neither time nor octets end the test: the user does.
+    #[must_use]
+    pub fn is_endless(&self) -> bool {
+        self.seconds == 0 && self.amount().is_none()
     }
 
     /// Octets that end the test, of all streams each way together; `None` where its time does.
@@ -231,8 +355,21 @@ impl Parameters {
         if self.pacing_rate > 0 {
             set("fqrate", json!(self.pacing_rate));
         }
-        if self.zero_copy {
-            set("zerocopy", json!(1));
+        if self.multipath {
+            set("mptcp", json!(true));
+        }
+        for (key, is_on) in [
+            ("zerocopy", self.zero_copy),
+            ("dont_fragment", self.dont_fragment),
+            ("repeating_payload", self.repeating),
+            ("skip_rx_copy", self.discards),
+            ("gso", self.segments),
+            ("gro", self.merges),
+            ("get_server_output", self.wants_server_output),
+        ] {
+            if is_on {
+                set(key, json!(1));
+            }
         }
         if self.burst > 1 {
             set("burst", json!(self.burst));
@@ -243,12 +380,12 @@ impl Parameters {
         if self.counters == CounterWidth::Wide {
             set("udp_counters_64bit", json!(1));
         }
-        if self.wants_server_output {
-            set("get_server_output", json!(1));
-        }
-        for (key, number) in
-            [("window", self.window), ("MSS", self.mss), ("server_affinity", self.server_cpu)]
-        {
+        for (key, number) in [
+            ("window", self.window),
+            ("MSS", self.mss),
+            ("server_affinity", self.server_cpu),
+            ("flowlabel", self.flow_label),
+        ] {
             if let Some(number) = number {
                 set(key, json!(number));
             }
@@ -256,6 +393,7 @@ impl Parameters {
         for (key, text) in [
             ("congestion", &self.congestion),
             ("title", &self.title),
+            ("extra_data", &self.extra_data),
             ("authtoken", &self.authentication),
             ("client_version", &self.client_version),
         ] {
@@ -294,7 +432,6 @@ mod tests {
     #[test]
     fn what_no_client_may_ask_for_is_refused_by_its_field() {
         for (wrong, said) in [
-            (json!({"time": 1}), "no field \"tcp or udp\""),
             (json!({"tcp": true, "udp": true}), "no field \"tcp or udp\""),
             (json!({"sctp": true}), "no field \"tcp or udp\""),
             (json!({"tcp": true, "parallel": 0}), "field \"parallel\" is 0, expected a whole"),
@@ -305,9 +442,8 @@ mod tests {
                 json!({"udp": true, "len": 11}),
                 "field \"len\" is 11, expected a whole number from 12",
             ),
-            (json!({"tcp": true, "server_affinity": 8192}), "field \"server_affinity\" is 8192"),
+            (json!({"tcp": true, "server_affinity": 1025}), "field \"server_affinity\" is 1025"),
             (json!({"tcp": true, "time": 86_401}), "field \"time\" is 86401"),
-            (json!({"tcp": true, "time": 0}), "field \"time\" is 0, expected an end"),
             (json!({"udp": true, "burst": 1001}), "field \"burst\" is 1001, expected a whole"),
             (json!({"udp": true, "len": 65_508}), "field \"len\" is 65508"),
             (
@@ -315,13 +451,29 @@ mod tests {
                 "field \"len\" is 15, expected a whole number from 16",
             ),
             (json!({"tcp": true, "omit": -1}), "field \"omit\" is -1"),
-            (json!({"tcp": true, "window": "1M"}), "field \"window\" is \"1M\""),
-            (json!({"tcp": true, "congestion": 7}), "field \"congestion\" is 7"),
+            (json!({"tcp": true, "bandwidth": -1}), "field \"bandwidth\" is -1"),
+            (json!({"tcp": true, "flowlabel": 0}), "field \"flowlabel\" is 0"),
         ] {
             let error = parsed(&wrong).unwrap_err();
             assert!(error.starts_with(said), "{wrong}: {error}");
         }
         assert!(parsed(&json!({"tcp": true, "time": 0, "num": 1})).is_ok());
+    }
+
+    #[test]
+    fn what_a_server_of_iperf3_overlooks_is_overlooked_and_named() {
+        let document = b"\xef\xbb\xbf{\"tcp\":\"yes\",\"time\":1.5,\"window\":\"1M\",\"bandwidth\":1.8446744073709552e19,\"title\":\"a\tb\xff\"}\0";
+        let text = lenient(document);
+        let fields = Fields::parse(text.as_bytes()).unwrap();
+        assert_eq!(misread(&fields), ["tcp", "window"]);
+        let found = Parameters::parse(&fields).unwrap();
+        let title = Some("a b\u{fffd}".to_owned());
+        assert_eq!(found, Parameters { seconds: 1, title, ..Parameters::default() });
+        assert_eq!(parsed(&json!({})), Ok(Parameters::default()));
+        let endless = parsed(&json!({"tcp": true, "time": 0})).unwrap();
+        assert!(endless.is_endless() && !found.is_endless());
+        let ends = parsed(&json!({"tcp": true, "time": 0, "blockcount": 1})).unwrap();
+        assert!(!ends.is_endless());
     }
 
     prop_compose! {
@@ -333,16 +485,23 @@ mod tests {
             bandwidth in 0_u64..=1 << 53, pacing_rate in 0_u64..=1 << 53, burst in 1_u32..=1000,
             mss in prop::option::of(1_u32..=32_767),
             nodelay: bool, wide: bool, wants_server_output: bool, tos: u8,
-            texts in prop::array::uniform4(prop::option::of("[ -~]{0,20}")),
+            flow_label in prop::option::of(1_u32..=MAX_FLOW_LABEL),
+            texts in prop::array::uniform5(prop::option::of("[ -~]{0,20}")),
         ) -> Parameters {
-            let [congestion, title, authentication, client_version] = texts;
+            let [congestion, title, extra_data, authentication, client_version] = texts;
             Parameters {
                 transport: if udp { Transport::Udp } else { Transport::Tcp },
                 counters: if wide { CounterWidth::Wide } else { CounterWidth::Narrow },
                 seconds, omit_seconds, bytes, blocks, parallel, ways, window, block, bandwidth, pacing_rate, burst, mss,
                 zero_copy: nodelay,
-                nodelay, wants_server_output, tos, congestion, title, authentication,
-                client_version,
+                nodelay, wants_server_output, tos, congestion, title, extra_data, authentication,
+                client_version, flow_label,
+                dont_fragment: wide,
+                repeating: udp,
+                discards: nodelay,
+                segments: udp,
+                merges: wide,
+                multipath: wants_server_output,
                 server_cpu: wide.then_some(u32::from(tos)),
             }
         }

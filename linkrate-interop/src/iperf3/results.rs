@@ -7,6 +7,8 @@ use crate::json::{Fields, JsonError};
 
 /// Most octets of the document that is read.
 pub const MAX_RESULT_BYTES: u32 = 1 << 20;
+/// The same where the output of the server was asked for.
+pub const MAX_OUTPUT_BYTES: u32 = 64 << 20;
 
 /// Most marks before a value of a document, and beside them those of each stream. Each may be a value that takes
 /// [`MARK_BYTES`] of memory when it is read.
@@ -31,6 +33,8 @@ pub struct Results {
     /// The congestion control of its sockets.
     pub congestion: Option<String>,
     pub streams: Vec<StreamResult>,
+    /// What a server has printed, a text or a document, where its client asks for it.
+    pub server_output: Option<Value>,
 }
 
 /// One stream, as one end of it knows it.
@@ -72,6 +76,17 @@ impl Results {
         }
     }
 
+    /// The same of a server that was asked for its output, whose document may be as long as a test.
+    pub fn read_with_output(document: &[u8], streams: u32) -> Result<Self, JsonError> {
+        let fields = Fields::parse(document)?;
+        let keys = ["server_output_json", "server_output_text"];
+        let output = keys.into_iter().find_map(|key| fields.get(key));
+        let output = output.map(|value| serde_json::from_str(value.get()));
+        let malformed = |error: serde_json::Error| JsonError::Malformed(error.to_string());
+        let server_output = output.transpose().map_err(malformed)?;
+        Ok(Self { server_output, ..Self::parse(&fields, streams)? })
+    }
+
     /// The most memory that reading those of so many streams takes, octets.
     pub(crate) fn most_memory(streams: u32) -> u64 {
         u64::from(MAX_RESULT_BYTES) + most_marks(streams) as u64 * MARK_BYTES
@@ -109,6 +124,7 @@ impl Results {
             },
             congestion: fields.text("congestion_used", MAX_TEXT)?,
             streams: found,
+            server_output: None,
         })
     }
 
@@ -126,6 +142,11 @@ impl Results {
         });
         if let Some(congestion) = &self.congestion {
             document["congestion_used"] = json!(congestion);
+        }
+        match &self.server_output {
+            None => {}
+            Some(text @ Value::String(_)) => document["server_output_text"] = text.clone(),
+            Some(output) => document["server_output_json"] = output.clone(),
         }
         document
     }
@@ -198,6 +219,19 @@ mod tests {
     }
 
     #[test]
+    fn output_of_a_server_is_read_where_it_was_asked_for() {
+        let streams = (0..1).map(|index| json!({"id": stream_id(index), "bytes": 1}));
+        let document = json!({"streams": streams.collect::<Vec<_>>()});
+        let sent = parsed(&document, 1).unwrap();
+        for output in [json!("a\nb"), json!({"start": [1, 2]})] {
+            let sent = Results { server_output: Some(output), ..sent.clone() };
+            let text = sent.document().to_string();
+            assert_eq!(Results::read(text.as_bytes(), 1).unwrap().server_output, None);
+            assert_eq!(Results::read_with_output(text.as_bytes(), 1), Ok(sent));
+        }
+    }
+
+    #[test]
     fn results_that_are_not_of_this_test_are_refused() {
         let of = |streams: Value| json!({"streams": streams});
         let stream = |id: u64| json!({"id": id, "bytes": 1});
@@ -249,7 +283,8 @@ mod tests {
             streams in (stream(1), stream(3), stream(4)),
         ) {
             let streams = vec![streams.0, streams.1, streams.2];
-            let sent = Results { cpu_percent, knows_retransmits, congestion, streams };
+            let server_output = None;
+            let sent = Results { cpu_percent, knows_retransmits, congestion, streams, server_output };
             let text = sent.document().to_string();
             let read = Results::parse(&Fields::parse(text.as_bytes()).unwrap(), 3);
             prop_assert_eq!(read, Ok(sent));

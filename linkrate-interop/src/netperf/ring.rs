@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use linkrate_sys::memory::PageBuffer;
 
-use crate::payload::{payload, shared_payload};
+use crate::payload::{Fill, payload, shared_payload};
 
 /// Most octets of the buffers of one way, unless one call has more.
 const MAX_RING_BYTES: usize = 8 << 20;
@@ -125,7 +125,7 @@ impl RingSize {
 impl Ring {
     /// One of this size.
     pub fn of(size: RingSize) -> io::Result<Self> {
-        Ok(Self { memory: payload(size.bytes())?, size, next: 0 })
+        Ok(Self { memory: payload(size.bytes(), Fill::Constant)?, size, next: 0 })
     }
 
     /// Fills all buffers from a file, which begins again where it is shorter.
@@ -174,7 +174,7 @@ impl Ring {
 impl Ring<Arc<PageBuffer>> {
     /// One to send from, whose memory all rings of the process share.
     pub(crate) fn to_send(size: RingSize) -> io::Result<Self> {
-        Ok(Self { memory: shared_payload(size.bytes())?, size, next: 0 })
+        Ok(Self { memory: shared_payload(size.bytes(), Fill::Constant)?, size, next: 0 })
     }
 
     /// The payload of the next call.

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use linkrate_sys::bounded::is_passing;
 use linkrate_sys::memory::PageBuffer;
 use linkrate_sys::sched::{current_thread, thread_cpu_ns};
-use linkrate_sys::socket::{congestion, set_receive_timeout, set_send_timeout, shut_down};
+use linkrate_sys::socket::{congestion, discard, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
 use linkrate_sys::unnamed_file::{memory_file, sendfile};
@@ -168,10 +168,11 @@ fn carry(
     counters: &Counters,
     phase: &Phase,
 ) -> io::Result<()> {
-    let sent = work.sends.then(|| shared_payload(work.block)).transpose()?;
+    let sent = work.sends.then(|| shared_payload(work.block, work.fill)).transpose()?;
     let sent = sent.as_deref().map_or(&[][..], |payload| &payload[..work.block]);
     // its pages are touched as they are filled
-    let mut buffer = PageBuffer::small(if work.sends { 1 } else { work.block })?;
+    let copies = !work.sends && !work.discards;
+    let mut buffer = PageBuffer::small(if copies { work.block } else { 1 })?;
     let file = (work.sends && work.zero_copy).then(|| memory_file(sent)).transpose()?;
     let pace = Pace::of(work);
     let mut bytes = 0;
@@ -187,6 +188,7 @@ fn carry(
         let moved = match (work.sends, &file) {
             (true, None) => socket.write(&sent[..taken]),
             (true, Some(file)) => sendfile(&*socket, file, 0, taken),
+            (false, _) if work.discards => discard(&*socket, work.block),
             (false, _) => socket.read(&mut buffer),
         };
         let count = *moved.as_ref().unwrap_or(&0);
@@ -210,6 +212,7 @@ mod tests {
     use std::net::UdpSocket;
     use std::time::{Duration, Instant};
 
+    use super::super::Fill;
     use super::*;
     use crate::iperf3::CounterWidth;
 
@@ -248,6 +251,10 @@ mod tests {
                 burst: 1,
                 counters: CounterWidth::Narrow,
                 zero_copy: false,
+                fill: Fill::Random,
+                discards: false,
+                segments: false,
+                merges: false,
                 makes_up_for_loss,
             };
             let stream = Stream::start(Socket::Udp(socket), work, &phase).unwrap();
@@ -269,6 +276,44 @@ mod tests {
     }
 
     #[test]
+    fn datagrams_of_one_call_are_counted_one_by_one() {
+        let [near, far] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        near.connect(far.local_addr().unwrap()).unwrap();
+        far.connect(near.local_addr().unwrap()).unwrap();
+        let phase = Arc::new(Phase::default());
+        phase.limit_to(Some(100_000));
+        let work = |sends| Work {
+            sends,
+            block: 1000,
+            bandwidth: 0,
+            burst: 1,
+            counters: CounterWidth::Narrow,
+            zero_copy: false,
+            fill: Fill::Random,
+            discards: false,
+            segments: true,
+            merges: true,
+            makes_up_for_loss: false,
+        };
+        let start =
+            |socket, sends| Stream::start(Socket::Udp(socket), work(sends), &phase).unwrap();
+        let (receiver, sender) = (start(far, false), start(near, true));
+        phase.begin();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while receiver.count().bytes < 100_000 {
+            assert!(Instant::now() < deadline, "{:?} {:?}", sender.count(), receiver.count());
+            std::thread::sleep(PACE);
+        }
+        phase.end();
+        let [sent, found] = [sender.count(), receiver.count()];
+        assert_eq!((sent.bytes, sent.datagrams.highest), (100_000, 100));
+        let arrived = (found.bytes, found.datagrams.highest, found.datagrams.lost);
+        assert_eq!(arrived, (100_000, 100, 0));
+        sender.join();
+        receiver.join();
+    }
+
+    #[test]
     fn octets_of_a_sender_count_when_tcp_has_sent_them() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -283,6 +328,10 @@ mod tests {
             burst: 1,
             counters: CounterWidth::Narrow,
             zero_copy: false,
+            fill: Fill::Random,
+            discards: false,
+            segments: false,
+            merges: false,
             makes_up_for_loss: false,
         };
         let stream = Stream::start(Socket::Tcp(near), work, &phase).unwrap();

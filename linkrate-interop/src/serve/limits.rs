@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
 use ipnet::IpNet;
 
@@ -47,6 +48,12 @@ pub struct Limits {
     pub seconds: u32,
     /// Most seconds from the first octet of a client of netperf to its last request.
     pub session_seconds: u32,
+    /// Whether a test of iperf3 without an end is refused; otherwise `seconds` end it.
+    pub refuses_endless: bool,
+    /// Most bits per second of a test of iperf3 in both directions together, and the time over which they are counted.
+    pub rate: Option<(u64, Duration)>,
+    /// The server ends when no client has come for so long.
+    pub idle: Option<Duration>,
     /// Most octets of a test in both directions together, its beginning that is left out included.
     pub bytes: u64,
     /// Networks whose clients are served; all if there is not one.
@@ -60,6 +67,9 @@ impl Default for Limits {
             client_sessions: 32,
             seconds: 3600,
             session_seconds: 86_400,
+            refuses_endless: false,
+            rate: None,
+            idle: None,
             bytes: u64::MAX,
             networks: Vec::new(),
         }

@@ -3,7 +3,8 @@
 use std::io;
 
 use linkrate_sys::socket::{
-    ask_for_buffers, set_listed_congestion, set_max_pacing_rate, set_nodelay, set_type_of_service,
+    ask_for_buffers, forbid_fragments, set_listed_congestion, set_max_pacing_rate, set_nodelay,
+    set_type_of_service,
 };
 
 use crate::iperf3::{Parameters, Transport};
@@ -17,6 +18,7 @@ mod number {
     pub(super) const CONGESTION: u32 = 134;
     pub(super) const PACING: u32 = 140;
     pub(super) const OTHER_BUFFER: u32 = 141;
+    pub(super) const FRAGMENTS: u32 = 145;
 }
 
 /// iperf3's number of an error, and the reason.
@@ -25,8 +27,9 @@ pub(super) type Refused = (u32, String);
 /// Sets what `request` names, and leaves the rest to the kernel. Buffers are granted within the limits that the host
 /// has for everyone, because memory is not a client's to take.
 ///
-/// The MSS is left out: that of a connection which is already made follows from the client's.
-pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<(), Refused> {
+/// The MSS is left out: that of a connection which is already made follows from the client's. Returns the name of the field
+/// that this host cannot grant and iperf3's server goes on without: a congestion control that is not loaded.
+pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<Option<&'static str>, Refused> {
     let failed =
         |number, option: String| move |error: io::Error| (number, format!("{option}: {error}"));
     if let Some(window) = asked.window {
@@ -48,15 +51,22 @@ pub(super) fn set(socket: &Socket, asked: &Parameters) -> Result<(), Refused> {
             .map_err(failed(number::PACING, option))?;
     }
     if asked.transport == Transport::Udp {
-        return Ok(());
+        if asked.dont_fragment {
+            forbid_fragments(socket)
+                .map_err(failed(number::FRAGMENTS, "IP_MTU_DISCOVER".to_owned()))?;
+        }
+        return Ok(None);
     }
     if asked.nodelay {
         set_nodelay(socket, true).map_err(failed(number::NODELAY, "TCP_NODELAY".to_owned()))?;
     }
-    match &asked.congestion {
-        None => Ok(()),
-        Some(congestion) => set_listed_congestion(socket, congestion)
-            .map_err(failed(number::CONGESTION, format!("congestion control {congestion}"))),
+    let Some(congestion) = &asked.congestion else { return Ok(None) };
+    match set_listed_congestion(socket, congestion) {
+        Ok(()) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some("congestion")),
+        Err(error) => {
+            Err(failed(number::CONGESTION, format!("congestion control {congestion}"))(error))
+        }
     }
 }
 
@@ -88,7 +98,7 @@ mod tests {
             ..Parameters::default()
         };
         assert_eq!(max_pacing_rate(&socket).unwrap(), None);
-        set(&socket, &asked).unwrap();
+        assert_eq!(set(&socket, &asked), Ok(None));
         assert_eq!(max_pacing_rate(&socket).unwrap(), Some(12_500_000));
         assert_eq!(buffers(&socket).unwrap(), (40_000, 40_000));
         assert!(nodelay(&socket).unwrap());
@@ -103,10 +113,7 @@ mod tests {
         assert!(reason.starts_with("buffers of 536870912 bytes, expected at most"), "{reason}");
         let unknown =
             Parameters { congestion: Some("none-such".to_owned()), ..Parameters::default() };
-        let (number, reason) = set(&connection(), &unknown).unwrap_err();
-        assert_eq!(number, number::CONGESTION);
         // the kernel is not asked: it would look for a module of that name
-        let expected = "congestion control none-such: expected one that is loaded: ";
-        assert!(reason.starts_with(expected), "{reason}");
+        assert_eq!(set(&connection(), &unknown), Ok(Some("congestion")));
     }
 }

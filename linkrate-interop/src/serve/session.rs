@@ -21,13 +21,13 @@ use super::verdict::{Evidence, verdict};
 use super::{Joined, POLL_INTERVAL, Shared, TIMEOUT, options};
 use crate::iperf3::{
     Cookie, Directions, MAX_PARAMETER_BYTES, MAX_RESULT_BYTES, Parameters, Results, Role, State,
-    StreamResult, Transport, stream_id,
+    StreamResult, Transport, lenient, misread, stream_id,
 };
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
-use crate::payload::{Count, Phase, Socket, Stream, Work};
+use crate::payload::{Count, Fill, MAX_CALL, Phase, Socket, Stream, Work};
 
-/// How much longer than its time a test may take.
-const GRACE: Duration = Duration::from_secs(20);
+/// How much longer than its time a test may take: ten changes of its state, on a path of 4 s, as for iperf3.
+const GRACE: Duration = Duration::from_secs(40);
 
 /// How long the end of a test waits for octets that have arrived and are not read yet.
 const UNREAD: Duration = Duration::from_millis(500);
@@ -43,9 +43,11 @@ const STREAMS_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Errors of iperf3 that a client shows in its own words.
 const DATAGRAM: u32 = 20;
+const FASTER_THAN_GRANTED: u32 = 27;
 const LONGER_THAN_GRANTED: u32 = 37;
 const PARAMETERS: u32 = 114;
 const BUSY: u32 = 121;
+const AFFINITY: u32 = 132;
 const STREAMS: u32 = 204;
 const SEND: u32 = 205;
 
@@ -81,9 +83,15 @@ fn run(
     evidence: &mut Evidence,
 ) -> Result<(), Ending> {
     session.tell(State::ParamExchange)?;
-    let document = session.document(MAX_PARAMETER_BYTES)?;
-    let asked = Fields::parse(&document)
-        .and_then(|fields| Ok((Parameters::parse(&fields)?, ignored(&fields))));
+    let document = match session.document(MAX_PARAMETER_BYTES) {
+        Err(Ending::Refused(reason)) => return Err(session.refuse(PARAMETERS, reason)),
+        document => lenient(&document?),
+    };
+    let asked = Fields::parse(document.as_bytes()).and_then(|fields| {
+        let asked = Parameters::parse(&fields)?;
+        let ignored = ignored(&fields, &asked);
+        Ok((asked, ignored))
+    });
     let asked = match asked {
         Ok((asked, ignored)) => {
             report.ignored = ignored;
@@ -102,14 +110,16 @@ fn run(
     report.user = session.admit(&asked)?;
     session.grant(&asked)?;
     if let Some(cpu) = asked.server_cpu {
-        // threads of the streams inherit it; a CPU that this host lacks is no reason to measure nothing
-        let _ = set_affinity(current_thread(), &[cpu].into_iter().collect());
+        // threads of the streams inherit it
+        let set = set_affinity(current_thread(), &[cpu].into_iter().collect());
+        set.map_err(|error| session.refuse(AFFINITY, format!("CPU {cpu}: {error}")))?;
     }
     let here = session.control.local_addr().map_err(failed)?;
     let far = report.client.unwrap_or(here);
     report.interface = InterfaceReport::of(here.ip(), far.ip(), asked.transport);
     evidence.asked = asked.bandwidth as f64 * f64::from(asked.parallel);
-    let sockets = session.streams(&asked, cookie)?;
+    let (sockets, left_out) = session.streams(&asked, cookie)?;
+    report.ignored.extend(left_out);
     report.streams = sockets.len() as u32;
     session.tell(State::TestStart)?;
     let phase = Arc::new(Phase::default());
@@ -122,6 +132,10 @@ fn run(
             burst: asked.burst,
             counters: asked.counters,
             zero_copy: asked.zero_copy,
+            fill: if asked.repeating { Fill::Digits } else { Fill::Random },
+            discards: asked.discards,
+            segments: asked.segments,
+            merges: asked.merges,
             makes_up_for_loss: true,
         };
         let started = Stream::start(socket, work, &phase);
@@ -184,6 +198,11 @@ fn run(
         knows_retransmits: (report.retransmits.is_some()).then_some(true),
         congestion,
         streams: results.collect(),
+        // its line, as far as it goes
+        server_output: asked.wants_server_output.then(|| {
+            let so_far = SessionReport { ending: Ending::Complete, ..report.clone() };
+            serde_json::to_value(so_far).unwrap_or_default()
+        }),
     };
     let theirs = session.exchange(&own, report.streams)?;
     if asked.ways == Directions::Reverse && report.seconds > 0.0 {
@@ -204,11 +223,22 @@ fn run(
     Ok(())
 }
 
-/// What a client asks for and its server does not do, by the names of iperf3's fields. Flow labels and the bit against
-/// fragments are left to the client by iperf3's server too.
-fn ignored(fields: &Fields) -> Vec<&'static str> {
-    let all = ["get_server_output", "gro", "gso", "mptcp", "repeating_payload", "skip_rx_copy"];
-    all.into_iter().filter(|field| fields.switch(field)).collect()
+/// What a client asks for and its server does not do, by the names of iperf3's fields. A flow label of what is sent is left to
+/// the client by iperf3's server too.
+fn ignored(fields: &Fields, asked: &Parameters) -> Vec<&'static str> {
+    let mut ignored = misread(fields);
+    let is_udp = asked.transport == Transport::Udp;
+    let sends = asked.ways != Directions::Forward;
+    for (field, is_left_out) in [
+        ("flowlabel", sends && asked.flow_label.is_some()),
+        ("mptcp", asked.multipath),
+        ("skip_rx_copy", is_udp && asked.discards),
+    ] {
+        if is_left_out && !ignored.contains(&field) {
+            ignored.push(field);
+        }
+    }
+    ignored
 }
 
 fn word(ways: Directions) -> &'static str {
@@ -227,8 +257,8 @@ fn protocol(transport: Transport) -> &'static str {
 }
 
 /// Whether a document that is wrong asks for UDP.
-fn is_udp(document: &[u8]) -> bool {
-    Fields::parse(document).is_ok_and(|fields| fields.switch("udp"))
+fn is_udp(document: &str) -> bool {
+    Fields::parse(document.as_bytes()).is_ok_and(|fields| fields.switch("udp"))
 }
 
 /// Segments that a stream has sent again; `None` of a receiver and of datagrams.
@@ -279,7 +309,11 @@ fn datagrams(sends: &[bool], counts: &[Carried]) -> DatagramReport {
 /// Memory and open files of a test. Payload that is sent is shared by all, and counts for each.
 fn cost(asked: &Parameters) -> (u64, u64) {
     let streams = asked.ways.streams(asked.parallel);
-    let buffers = u64::from(asked.block) * if asked.zero_copy { 2 } else { 1 };
+    let block = match asked.segments || asked.merges {
+        true => MAX_CALL as u64,
+        false => asked.block.into(),
+    };
+    let buffers = block.max(asked.block.into()) * if asked.zero_copy { 2 } else { 1 };
     let memory = u64::from(streams) * (THREAD_BYTES + buffers) + Results::most_memory(streams);
     // each end of a session has one, each stream two, and one more that sends a file
     let files = if asked.zero_copy { 3 } else { 2 };
@@ -372,6 +406,16 @@ impl Session<'_> {
     fn grant(&mut self, asked: &Parameters) -> Result<(), Ending> {
         let limits = self.shared.admission.limits;
         let seconds = asked.seconds.saturating_add(asked.omit_seconds);
+        if asked.is_endless() && limits.refuses_endless {
+            let reason = format!("a test without end, expected at most {} s", limits.seconds);
+            return Err(self.refuse(LONGER_THAN_GRANTED, reason));
+        }
+        let streams = u64::from(asked.ways.streams(asked.parallel));
+        let rate = asked.bandwidth.max(asked.pacing_rate).saturating_mul(streams);
+        if let Some((most, _)) = limits.rate.filter(|(most, _)| rate > *most) {
+            let reason = format!("{rate} bit/s, expected at most {most}");
+            return Err(self.refuse(FASTER_THAN_GRANTED, reason));
+        }
         if seconds > limits.seconds {
             let reason = format!("a test of {seconds} s, expected at most {} s", limits.seconds);
             return Err(self.refuse(LONGER_THAN_GRANTED, reason));
@@ -414,15 +458,22 @@ impl Session<'_> {
     }
 
     /// Lets the client open its streams, and returns them in this order.
-    fn streams(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
+    /// With the name of the field that the host has not granted them.
+    fn streams(
+        &mut self,
+        asked: &Parameters,
+        cookie: Cookie,
+    ) -> Result<(Vec<Socket>, Option<&'static str>), Ending> {
         let streams = match asked.transport {
             Transport::Tcp => self.connections(asked, cookie),
             Transport::Udp => self.datagram_streams(asked),
         }?;
+        let mut left_out = None;
         for stream in &streams {
-            options::set(stream, asked).map_err(|(number, reason)| self.refuse(number, reason))?;
+            let set = options::set(stream, asked);
+            left_out = set.map_err(|(number, reason)| self.refuse(number, reason))?.or(left_out);
         }
-        Ok(streams)
+        Ok((streams, left_out))
     }
 
     fn connections(&mut self, asked: &Parameters, cookie: Cookie) -> Result<Vec<Socket>, Ending> {
@@ -540,6 +591,7 @@ impl Session<'_> {
         self.control.set_read_timeout(Some(POLL_INTERVAL)).map_err(failed)?;
         let mut from = begun;
         let mut waits = !omit.is_zero();
+        let mut counted = (begun, 0_u64);
         loop {
             if waits && begun.elapsed() >= omit {
                 (from, waits) = (Instant::now(), false);
@@ -573,6 +625,17 @@ impl Session<'_> {
             if carried > bytes {
                 let reason = format!("{carried} bytes, expected at most {bytes}");
                 return Err(self.refuse(LONGER_THAN_GRANTED, reason));
+            }
+            if let Some((most, time)) = self.shared.admission.limits.rate
+                && counted.0.elapsed() >= time
+            {
+                let seconds = counted.0.elapsed().as_secs_f64();
+                let rate = carried.saturating_sub(counted.1) as f64 * 8.0 / seconds;
+                if rate > most as f64 {
+                    let reason = format!("{rate:.0} bit/s, expected at most {most}");
+                    return Err(self.refuse(FASTER_THAN_GRANTED, reason));
+                }
+                counted = (Instant::now(), carried);
             }
             if begun.elapsed() > longest {
                 let reason = format!("no end after {} s", longest.as_secs());

@@ -580,6 +580,7 @@ fn own_results(bytes: &[u64], ways: Directions, datagram: Option<u64>) -> Result
         knows_retransmits: None,
         congestion: None,
         streams: (0..).zip(bytes).map(stream).collect(),
+        server_output: None,
     }
 }
 
@@ -635,6 +636,7 @@ mod tests {
                 knows_retransmits: None,
                 congestion: None,
                 streams: Vec::new(),
+                server_output: None,
             };
             let reported = report_of_iperf3(&results, None, Directions::Forward);
             (reported.cpu_percent, reported.cpu_method.is_some())

@@ -1,12 +1,15 @@
 //! `linkrate iperf3`: the options of iperf3, under its names.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use linkrate_compat::iperf3::Format;
-use linkrate_compat::iperf3::quantity::{Base, quantity, rate};
-use linkrate_interop::iperf3::MAX_CPU;
+use linkrate_sys::connect::Keepalive;
+
+use values::{Bind, Rate, Seconds};
+
+pub mod values;
 
 /// `linkrate iperf3`
 #[derive(Debug, Args)]
@@ -31,62 +34,112 @@ pub struct Iperf3Args {
     #[arg(short, long, value_name = "PORT", default_value_t = linkrate_interop::iperf3::PORT)]
     pub port: u16,
     /// Server: end after one test
-    #[arg(short = '1', long, requires = "server")]
+    #[arg(short = '1', long, conflicts_with = "client")]
     pub one_off: bool,
-    /// Seconds of the test [default: 10]
-    #[arg(short, long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
-    pub time: Option<u32>,
+    /// Server: run in the background once it listens, without output except for --logfile
+    #[arg(short = 'D', long, conflicts_with = "client")]
+    pub daemon: bool,
+    /// Write the number of the process to this file, which is removed at the end
+    #[arg(short = 'I', long, value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+    /// Whole seconds of the test; 0 and inf until Ctrl-C [default: 10]
+    #[arg(short, long, value_name = "SECONDS", conflicts_with = "server", value_parser = values::time)]
+    pub time: Option<Seconds>,
     /// Number of bytes to transmit, with K, M, G, T (powers of 1,024)
-    #[arg(short = 'n', long, value_name = "BYTES", value_parser = octets)]
+    #[arg(short = 'n', long, value_name = "BYTES", conflicts_with = "server", value_parser = values::octets)]
     pub bytes: Option<u64>,
     /// Messages that end the test, with K, M, G, T
-    #[arg(short = 'k', long, value_name = "NUMBER", value_parser = octets)]
+    #[arg(short = 'k', long, value_name = "NUMBER", conflicts_with = "server", value_parser = values::octets)]
     pub blockcount: Option<u64>,
     /// Octets of a message or a datagram [default: 128K; UDP: as many as fit a packet]
-    #[arg(short, long, value_name = "BYTES", value_parser = block)]
+    #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = values::block)]
     pub length: Option<u32>,
     /// Streams at once
-    #[arg(short = 'P', long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
+    #[arg(short = 'P', long, value_name = "NUMBER", conflicts_with = "server", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub parallel: u32,
     /// The server sends
-    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    #[arg(short = 'R', long, conflicts_with_all = ["bidir", "server"])]
     pub reverse: bool,
     /// Both ends send
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub bidir: bool,
     /// UDP instead of TCP
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "server")]
     pub udp: bool,
     /// Bit/s of each stream, with K, M, G, T (powers of 1,000), and messages of a burst behind a
     /// slash; 0 is unlimited [default: UDP 1 Mbit/s, TCP 0]
-    #[arg(short, long, alias = "bandwidth", value_name = "RATE[/BURST]", value_parser = bit_rate)]
-    pub bitrate: Option<(u64, u32)>,
-    /// Socket buffers, bytes
-    #[arg(short, long, value_name = "BYTES", value_parser = window)]
+    #[arg(
+        short,
+        long,
+        alias = "bandwidth",
+        value_name = "RATE[/BURST]",
+        allow_negative_numbers = true,
+        conflicts_with = "server",
+        value_parser = values::bit_rate
+    )]
+    pub bitrate: Option<Rate>,
+    /// Bit/s to which the kernel holds each stream (SO_MAX_PACING_RATE), with K, M, G, T
+    #[arg(long, value_name = "RATE", conflicts_with = "server", value_parser = values::decimal)]
+    pub fq_rate: Option<u64>,
+    /// No --fq-rate
+    #[arg(long, conflicts_with = "server", overrides_with = "fq_rate")]
+    pub no_fq_socket_pacing: bool,
+    /// Accepted: no timer paces the streams here
+    #[arg(long, value_name = "US", conflicts_with = "server", value_parser = values::octets)]
+    pub pacing_timer: Option<u64>,
+    /// Socket buffers, bytes; 0 leaves them to the kernel
+    #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = values::window)]
     pub window: Option<u32>,
-    /// Maximum segment size of TCP, bytes
-    #[arg(short = 'M', long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=32_767))]
+    /// Maximum segment size of TCP, bytes; 0 leaves it to the kernel
+    #[arg(short = 'M', long, value_name = "BYTES", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(0..=32_767))]
     pub set_mss: Option<u32>,
     /// TCP_NODELAY
-    #[arg(short = 'N', long)]
+    #[arg(short = 'N', long, conflicts_with = "server")]
     pub no_delay: bool,
     /// Congestion control of TCP
-    #[arg(short = 'C', long, alias = "linux-congestion", value_name = "NAME")]
+    #[arg(
+        short = 'C',
+        long,
+        alias = "linux-congestion",
+        value_name = "NAME",
+        conflicts_with = "server"
+    )]
     pub congestion: Option<String>,
     /// Send with sendfile(2), without a copy
-    #[arg(short = 'Z', long)]
+    #[arg(short = 'Z', long, conflicts_with = "server")]
     pub zerocopy: bool,
+    /// MPTCP instead of TCP, where the server has it
+    #[arg(short = 'm', long, conflicts_with_all = ["server", "udp"])]
+    pub mptcp: bool,
+    /// Receivers leave the payload in the kernel (MSG_TRUNC)
+    #[arg(long, conflicts_with = "server")]
+    pub skip_rx_copy: bool,
+    /// The kernel cuts and merges datagrams (UDP_SEGMENT, UDP_GRO)
+    #[arg(long, conflicts_with = "server")]
+    pub gsro: bool,
+    /// Payload of digits again and again, instead of octets that do not compress
+    #[arg(long, conflicts_with = "server")]
+    pub repeating_payload: bool,
+    /// Datagrams of IPv4 are not fragmented
+    #[arg(long, conflicts_with = "server")]
+    pub dont_fragment: bool,
     /// Type of service of each packet
-    #[arg(short = 'S', long, value_name = "NUMBER", value_parser = tos)]
+    #[arg(short = 'S', long, value_name = "NUMBER", conflicts_with = "server", value_parser = values::tos)]
     pub tos: Option<u8>,
-    /// Omit the first N seconds from the results
-    #[arg(short = 'O', long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=600))]
-    pub omit: u32,
+    /// The same by its code point: 0 to 63, or a name such as ef, af11, cs1
+    #[arg(long, value_name = "DSCP", conflicts_with = "server", overrides_with = "tos", value_parser = values::dscp)]
+    pub dscp: Option<u8>,
+    /// Flow label of IPv6
+    #[arg(short = 'L', long, value_name = "NUMBER", conflicts_with = "server", value_parser = values::flow_label)]
+    pub flowlabel: Option<u32>,
+    /// Omit the first N whole seconds from the results
+    #[arg(short = 'O', long, value_name = "SECONDS", conflicts_with = "server", value_parser = values::omit)]
+    pub omit: Option<Seconds>,
     /// Seconds between two reports, 0.1 to 60; 0 for none
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1.0)]
     pub interval: f64,
     /// Unit of rates: k, m, g, t in bits, K, M, G, T in bytes
-    #[arg(short, long, value_name = "UNIT", value_parser = format)]
+    #[arg(short, long, value_name = "UNIT", value_parser = values::format)]
     pub format: Option<Format>,
     /// Print one JSON document; a server prints one for each test, with its sums
     #[arg(short = 'J', long)]
@@ -94,21 +147,43 @@ pub struct Iperf3Args {
     /// Print one JSON object for each line: start, intervals, end
     #[arg(long, conflicts_with = "server")]
     pub json_stream: bool,
+    /// With --json-stream: and the whole document behind them
+    #[arg(long, conflicts_with = "server")]
+    pub json_stream_full_output: bool,
+    /// Print what the server has printed
+    #[arg(long, conflicts_with = "server")]
+    pub get_server_output: bool,
+    /// Text for the JSON document
+    #[arg(long, value_name = "TEXT", conflicts_with = "server")]
+    pub extra_data: Option<String>,
     /// Verbose output
     #[arg(short = 'V', long)]
     pub verbose: bool,
     /// Text before each line, and in JSON
-    #[arg(short = 'T', long, value_name = "TEXT")]
+    #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
+    /// Local time before each line of text, in a format of strftime(3) [default: "%c "]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "%c ",
+        conflicts_with = "server"
+    )]
+    pub timestamps: Option<String>,
     /// Append the output to this file
     #[arg(long, value_name = "FILE")]
     pub logfile: Option<PathBuf>,
     /// CPU of the client, and behind a comma that of the server
-    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = cpus)]
+    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = values::cpus)]
     pub affinity: Option<(u32, Option<u32>)>,
-    /// Address of this end
-    #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Option<IpAddr>,
+    /// Address of this end, and its interface; a server takes an address alone
+    #[arg(short = 'B', long, value_name = "ADDRESS[%INTERFACE]", value_parser = values::bind)]
+    pub bind: Option<Bind>,
+    /// Interface that alone carries the test
+    #[arg(long, value_name = "INTERFACE", conflicts_with = "server")]
+    pub bind_dev: Option<String>,
     /// Port of this end; more streams have the next ones
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub cport: u16,
@@ -119,134 +194,67 @@ pub struct Iperf3Args {
     #[arg(short = '6', long)]
     pub version6: bool,
     /// Numbers of 64 bits in datagrams
-    #[arg(long)]
+    #[arg(long, conflicts_with = "server")]
     pub udp_counters_64bit: bool,
     /// Milliseconds that a connection may take
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "MS", conflicts_with = "server")]
     pub connect_timeout: Option<u32>,
+    /// Milliseconds that a receiver waits for octets [default: 120000]
+    #[arg(long, value_name = "MS", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
+    pub rcv_timeout: Option<u32>,
+    /// Milliseconds that octets may wait for an acknowledgement (TCP_USER_TIMEOUT)
+    #[arg(long, value_name = "MS", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
+    pub snd_timeout: Option<u32>,
+    /// Keepalive of the control connection: seconds until it is asked, between questions, and questions
+    #[arg(
+        long,
+        value_name = "IDLE/INTERVAL/COUNT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with = "server",
+        value_parser = values::keepalive
+    )]
+    pub cntl_ka: Option<Keepalive>,
     /// Accepted: each line is written at once
     #[arg(long)]
     pub forceflush: bool,
+    /// Accepted: there is no output for debugging
+    #[arg(short, long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
+    pub debug: Option<u32>,
+    /// Server: most bit/s of a test, with K, M, G, T, and the seconds over which they are counted
+    #[arg(long, value_name = "RATE[/SECONDS]", conflicts_with = "client", value_parser = values::limit)]
+    pub server_bitrate_limit: Option<(u64, Duration)>,
+    /// Server: longest test, seconds; 0 for any
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub server_max_duration: Option<u32>,
+    /// Server: with --one-off, seconds until it ends without a client
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub idle_timeout: Option<u32>,
+    /// Server: file of its private key, in PEM form without a password
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "client",
+        requires = "authorized_users_path"
+    )]
+    pub rsa_private_key_path: Option<PathBuf>,
+    /// Server: file of the users whom it serves
+    #[arg(long, value_name = "FILE", conflicts_with = "client", requires = "rsa_private_key_path")]
+    pub authorized_users_path: Option<PathBuf>,
+    /// Server: maximum clock skew of a user, seconds [default: 10]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "client", requires = "authorized_users_path", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub time_skew_threshold: Option<u32>,
     /// User that the server asks for; its password is in IPERF3_PASSWORD
-    #[arg(long, value_name = "NAME", requires = "rsa_public_key_path")]
+    #[arg(long, value_name = "NAME", requires = "rsa_public_key_path", conflicts_with = "server")]
     pub username: Option<String>,
     /// File of the server's public key, in PEM form
-    #[arg(long, value_name = "FILE", requires = "username")]
+    #[arg(long, value_name = "FILE", requires = "username", conflicts_with = "server")]
     pub rsa_public_key_path: Option<PathBuf>,
     /// Pad the name as iperf3 before 3.17, and do not try both ways
-    #[arg(long, requires = "username")]
+    #[arg(long)]
     pub use_pkcs1_padding: bool,
 }
 
 /// Options of iperf3 that are not taken.
-pub const NOT_TAKEN: [&str; 36] = [
-    "-D",
-    "--daemon",
-    "-I",
-    "--pidfile",
-    "-F",
-    "--file",
-    "-L",
-    "--flowlabel",
-    "-X",
-    "--xbind",
-    "-d",
-    "--debug",
-    "-m",
-    "--mptcp",
-    "--sctp",
-    "--nstreams",
-    "--bind-dev",
-    "--dscp",
-    "--extra-data",
-    "--repeating-payload",
-    "--timestamps",
-    "--get-server-output",
-    "--no-fq-socket-pacing",
-    "--dont-fragment",
-    "--skip-rx-copy",
-    "--rsa-private-key-path",
-    "--authorized-users-path",
-    "--time-skew-threshold",
-    "--fq-rate",
-    "--pacing-timer",
-    "--idle-timeout",
-    "--rcv-timeout",
-    "--snd-timeout",
-    "--server-bitrate-limit",
-    "--server-max-duration",
-    "--gsro",
-];
-
-fn octets(text: &str) -> Result<u64, String> {
-    quantity(text, Base::Binary).map_err(|error| error.to_string())
-}
-
-fn up_to(text: &str, most: u64, what: &str) -> Result<u32, String> {
-    let found = octets(text)?;
-    match u32::try_from(found) {
-        Ok(number) if (1..=most).contains(&found) => Ok(number),
-        _ => Err(format!("{found}, expected 1 to {most} {what}")),
-    }
-}
-
-fn block(text: &str) -> Result<u32, String> {
-    up_to(text, 1 << 20, "octets")
-}
-
-fn window(text: &str) -> Result<u32, String> {
-    up_to(text, 512 << 20, "octets")
-}
-
-fn bit_rate(text: &str) -> Result<(u64, u32), String> {
-    rate(text).map_err(|error| error.to_string())
-}
-
-fn tos(text: &str) -> Result<u8, String> {
-    let parsed = match (text.strip_prefix("0x"), text.strip_prefix('0')) {
-        (Some(digits), _) => u8::from_str_radix(digits, 16),
-        (None, Some(digits)) if !digits.is_empty() => u8::from_str_radix(digits, 8),
-        _ => text.parse(),
-    };
-    parsed.map_err(|_| "expected 0 to 255, also as 0x10 or 020".to_owned())
-}
-
-fn format(text: &str) -> Result<Format, String> {
-    let mut letters = text.chars();
-    let found = letters.next().filter(|_| letters.next().is_none()).and_then(Format::of);
-    found.ok_or_else(|| "expected one of k, m, g, t, K, M, G, T".to_owned())
-}
-
-/// The CPU of the client, and behind a comma that of the server.
-fn cpus(text: &str) -> Result<(u32, Option<u32>), String> {
-    let number = |text: &str| text.parse::<u32>().ok().filter(|cpu| *cpu <= MAX_CPU);
-    let read = match text.split_once(',') {
-        None => number(text).map(|own| (own, None)),
-        Some((own, server)) => {
-            number(own).zip(number(server)).map(|(own, server)| (own, Some(server)))
-        }
-    };
-    read.ok_or_else(|| "expected the number of a CPU, or two of them with a comma".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn values_are_read_as_iperf3_reads_them() {
-        assert_eq!(
-            [tos("16"), tos("0x10"), tos("020"), tos("0")].map(Result::ok),
-            [Some(16), Some(16), Some(16), Some(0)]
-        );
-        assert!(tos("256").is_err());
-        assert_eq!(cpus("1"), Ok((1, None)));
-        assert_eq!(cpus("1,0"), Ok((1, Some(0))));
-        assert!(
-            ["", ",1", "1,", "1,2,3", "-1", "9000"].into_iter().all(|text| cpus(text).is_err())
-        );
-        assert_eq!(block("128K"), Ok(131_072));
-        assert!(block("2M").is_err() && block("0").is_err() && window("1G").is_err());
-        assert!(format("m").is_ok() && format("mm").is_err() && format("x").is_err());
-    }
-}
+pub const NOT_TAKEN: [&str; 6] = ["-F", "--file", "-X", "--xbind", "--sctp", "--nstreams"];

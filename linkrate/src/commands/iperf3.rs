@@ -9,20 +9,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use linkrate_compat::cpu::HostCpu;
-use linkrate_compat::iperf3::json::{Document, event};
+use linkrate_compat::iperf3::json::{Document, event, output_key};
 use linkrate_compat::iperf3::notes::Notes;
 use linkrate_compat::iperf3::served;
-use linkrate_compat::iperf3::{self, Event, Options, Text};
-use linkrate_interop::iperf3::{Directions, Transport};
+use linkrate_compat::iperf3::{self, Event, Options, Problem, Text};
+use linkrate_interop::client::ClientError;
+use linkrate_interop::iperf3::{Directions, Padding, Transport};
 use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
 use linkrate_sys::{connect, stderr};
 use serde_json::json;
 
-use super::serve::{add, lines, listen};
-use crate::args::iperf3::Iperf3Args;
+use super::serve::{add, lines, listen, read_users};
+use crate::args::iperf3::{Iperf3Args, values};
 use crate::exit::{Exit, Failure};
 use crate::interrupt;
 use crate::output::print;
+
+mod background;
 
 /// Memory of all tests of a server, bytes: that of `linkrate serve`.
 const MEMORY: u64 = 1 << 30;
@@ -33,6 +36,10 @@ pub fn run(arguments: &Iperf3Args) -> Result<Exit, Failure> {
         print(&format!("{}\n", iperf3::version()))?;
         return Ok(Exit::Success);
     }
+    if arguments.daemon && !background::is_here() {
+        return background::start();
+    }
+    let _pid_file = arguments.pidfile.as_deref().map(background::PidFile::write).transpose()?;
     let stop = interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))?;
     match &arguments.client {
@@ -42,6 +49,11 @@ pub fn run(arguments: &Iperf3Args) -> Result<Exit, Failure> {
 }
 
 fn options(arguments: &Iperf3Args, host: &str) -> Options {
+    let ms = |ms: u32| Duration::from_millis(ms.into());
+    let (host, host_device) = values::host(host);
+    let bind = arguments.bind.as_ref();
+    let device = arguments.bind_dev.as_deref();
+    let device = device.or(bind.and_then(|bind| bind.device.as_deref())).or(host_device);
     Options {
         host: host.to_owned(),
         port: arguments.port,
@@ -57,32 +69,77 @@ fn options(arguments: &Iperf3Args, host: &str) -> Options {
             _ => Directions::Forward,
         },
         parallel: arguments.parallel,
-        seconds: arguments.time,
+        seconds: arguments.time.map(|time| time.whole),
         bytes: arguments.bytes.unwrap_or(0),
         blocks: arguments.blockcount.unwrap_or(0),
-        omit_seconds: arguments.omit,
+        omit_seconds: arguments.omit.map_or(0, |omit| omit.whole),
         interval_seconds: arguments.interval,
-        block: arguments.length,
-        rate: arguments.bitrate,
+        block: arguments.length.filter(|octets| *octets > 0),
+        rate: arguments.bitrate.map(|rate| (rate.bits_per_second, rate.burst)),
         zero_copy: arguments.zerocopy,
         cpu: arguments.affinity.map(|(own, _)| own),
         server_cpu: arguments.affinity.and_then(|(_, server)| server),
         socket: connect::Options {
-            from: arguments.bind,
+            from: bind.map(|bind| bind.address),
             from_port: arguments.cport,
-            buffers: arguments.window.map(|octets| octets as usize),
-            mss: arguments.set_mss,
+            device: device.map(str::to_owned),
+            buffers: arguments.window.filter(|octets| *octets > 0).map(|octets| octets as usize),
+            mss: arguments.set_mss.filter(|octets| *octets > 0),
             nodelay: arguments.no_delay,
             congestion: arguments.congestion.clone(),
-            tos: arguments.tos.unwrap_or(0),
+            tos: arguments.dscp.or(arguments.tos).unwrap_or(0),
+            flow_label: arguments.flowlabel,
+            pacing_rate: arguments.fq_rate.map(|rate| rate / 8).filter(|rate| *rate > 0),
+            dont_fragment: arguments.dont_fragment,
+            user_timeout: arguments.snd_timeout.filter(|ms| *ms > 0).map(ms),
+            multipath: arguments.mptcp,
+            keepalive: None,
         },
-        connect_timeout: arguments.connect_timeout.map(|ms| Duration::from_millis(ms.into())),
+        keepalive: arguments.cntl_ka,
+        connect_timeout: arguments.connect_timeout.filter(|ms| *ms > 0).map(ms),
+        receive_timeout: arguments.rcv_timeout.map(ms),
+        repeating: arguments.repeating_payload,
+        discards: arguments.skip_rx_copy,
+        segments: arguments.gsro,
+        wants_server_output: arguments.get_server_output,
+        extra_data: arguments.extra_data.clone(),
         wide_counters: arguments.udp_counters_64bit,
         user: arguments.username.clone().zip(arguments.rsa_public_key_path.clone()),
         pkcs1_padding: arguments.use_pkcs1_padding,
         title: arguments.title.clone(),
         format: arguments.format.unwrap_or_default(),
         verbose: arguments.verbose,
+    }
+}
+
+/// Says how iperf3's reading of an option differs from what its words may mean.
+fn explain(arguments: &Iperf3Args) {
+    for (option, seconds) in [("--time", arguments.time), ("--omit", arguments.omit)] {
+        if let Some(seconds) = seconds.filter(|seconds| seconds.is_cut) {
+            let whole = seconds.whole;
+            stderr::line(format_args!("note: {option}: {whole} s, whole seconds as for iperf3"));
+        }
+    }
+    if arguments.bitrate.is_some_and(|rate| rate.is_below_zero) {
+        stderr::line("note: --bitrate below zero is no bound, as for iperf3");
+    }
+    for (option, is_there) in [
+        ("--zerocopy", arguments.zerocopy),
+        ("--congestion", arguments.congestion.is_some()),
+        ("--no-delay", arguments.no_delay),
+        ("--set-mss", arguments.set_mss.is_some()),
+    ] {
+        if arguments.udp && is_there {
+            stderr::line(format_args!("note: {option} has no effect with --udp"));
+        }
+    }
+    if arguments.mptcp {
+        stderr::line(
+            "note: --mptcp: a server without MPTCP, as linkrate's is, makes this plain TCP",
+        );
+    }
+    if arguments.gsro && !arguments.udp {
+        stderr::line("note: --gsro has no effect without --udp");
     }
 }
 
@@ -104,10 +161,12 @@ impl Output {
 }
 
 fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    explain(arguments);
     let options = options(arguments, host);
     let output = Output(arguments.logfile.clone());
     let is_text = !arguments.json && !arguments.json_stream;
-    let mut text = Text::new(options.format, options.verbose, options.title.clone());
+    let text = Text::new(options.format, options.verbose, options.title.clone());
+    let mut text = text.with_timestamps(arguments.timestamps.clone());
     let mut document = Document::new(options.title.clone());
     let (mut notes, mut is_own) = (Notes::default(), false);
     let (mut meter, mut used) = (None::<HostCpu>, None);
@@ -115,6 +174,11 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
         if is_text {
             output.write(&text.lines(&moment));
         } else {
+            if let Event::End(end) = &moment
+                && let Some(found) = end.server_output.as_ref().filter(|_| arguments.json_stream)
+            {
+                output.write(&event(output_key(found), found));
+            }
             let part = document.take(&moment);
             if let Some((name, data)) = part.filter(|_| arguments.json_stream) {
                 output.write(&event(name, data));
@@ -137,8 +201,12 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
         }
     };
     let ended = iperf3::run(&options, stop, &mut hear);
+    let is_interrupted = match &ended {
+        Ok(end) => end.is_interrupted,
+        Err(problem) => matches!(problem, Problem::Client(ClientError::Interrupted)),
+    };
     let error = match &ended {
-        Ok(end) if end.is_interrupted => Some("interrupt - the client has terminated".to_owned()),
+        _ if is_interrupted => Some(terminated()),
         Ok(_) => None,
         Err(problem) => Some(problem.to_string()),
     };
@@ -146,20 +214,38 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
         if let Some(error) = &error {
             output.write(&event("error", &json!(error)));
         }
+        if arguments.json_stream_full_output {
+            output.write(&document.text(error.as_deref()));
+        }
     } else if arguments.json {
         output.write(&document.text(error.as_deref()));
     } else if let Some(error) = &error {
-        stderr::line(format_args!("iperf3: error - {error}"));
+        let kind = if is_interrupted { "" } else { "error - " };
+        stderr::line(format_args!("iperf3: {kind}{error}"));
     }
-    Ok(if error.is_none() { Exit::Success } else { Exit::Failure })
+    // since 3.19
+    Ok(if error.is_none() || is_interrupted { Exit::Success } else { Exit::Failure })
+}
+
+/// What iperf3 says of a signal that ends it.
+fn terminated() -> String {
+    let signal = i32::from(interrupt::exit_code()) - 128;
+    let name = match signal {
+        1 => "Hangup",
+        15 => "Terminated",
+        _ => "Interrupt",
+    };
+    format!("interrupt - the client has terminated by signal {name}({signal})")
 }
 
 /// Listens on all addresses, as iperf3 does: those of IPv6 with those of IPv4, or of IPv4 alone.
 fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
-    stderr::line(
-        "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
-         this host alone",
-    );
+    if arguments.authorized_users_path.is_none() {
+        stderr::line(
+            "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
+             this host alone",
+        );
+    }
     let on = |address: IpAddr| listen(address, arguments.port, "iperf3", "-p PORT");
     let (ipv4, ipv6) = (Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into());
     match (arguments.version4, arguments.version6) {
@@ -171,10 +257,28 @@ fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
 }
 
 fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
-    let listener = match arguments.bind {
-        Some(address) => listen(address, arguments.port, "iperf3", "-p PORT"),
+    let users =
+        arguments.authorized_users_path.as_ref().zip(arguments.rsa_private_key_path.as_ref());
+    let padding = if arguments.use_pkcs1_padding { Padding::Pkcs1 } else { Padding::Oaep };
+    let skew = arguments.time_skew_threshold.unwrap_or(10);
+    let users = users.map(|(users, key)| read_users(users, key, padding, skew)).transpose()?;
+    let listener = match &arguments.bind {
+        Some(bind) if bind.device.is_some() => {
+            let message = "a server listens on an address, and on no interface alone";
+            return Err(Failure::new(Exit::Failure, format!("--bind: {message}")));
+        }
+        Some(bind) => listen(bind.address, arguments.port, "iperf3", "-p PORT"),
         None => everywhere(arguments),
     }?;
+    let longest = arguments.server_max_duration.filter(|seconds| *seconds > 0);
+    let idle = arguments.idle_timeout.filter(|_| arguments.one_off);
+    let limits = Limits {
+        seconds: longest.unwrap_or(u32::MAX),
+        refuses_endless: longest.is_some(),
+        rate: arguments.server_bitrate_limit.filter(|(most, _)| *most > 0),
+        idle: idle.map(|seconds| Duration::from_secs(seconds.into())),
+        ..Limits::default()
+    };
     let output = Output(arguments.logfile.clone());
     let lines = lines(move |line| output.write(line))?;
     let ended = |session: &SessionReport| {
@@ -182,12 +286,14 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
             true => lines.add(served::document(session)),
             false => add(&lines, session),
         }
-        if arguments.one_off {
+        // neither strangers nor wrong passwords are a test
+        let is_test = session.direction.is_some() && (users.is_none() || session.user.is_some());
+        if arguments.one_off && is_test {
             stop.store(true, Ordering::Relaxed);
         }
     };
     let served =
-        serve::iperf3(&listener, &Limits::default(), &Budget::new(MEMORY), None, stop, &ended);
+        serve::iperf3(&listener, &limits, &Budget::new(MEMORY), users.as_ref(), stop, &ended);
     lines.end();
     served.map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)

@@ -32,6 +32,7 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         session_seconds: arguments.session_duration,
         bytes: arguments.max_bytes.map_or(u64::MAX, |size| size.0),
         networks: arguments.allow.clone(),
+        ..Limits::default()
     };
     let lines = lines(|line| {
         // a reader that has gone away does not end the tests of others
@@ -123,6 +124,17 @@ fn users(arguments: &ServeArgs) -> Result<Option<Users>, Failure> {
             Failure::new(Exit::Usage, message.to_owned()).with_hint(Some("add --programs iperf3"))
         );
     }
+    let padding = if arguments.pkcs1_padding { Padding::Pkcs1 } else { Padding::Oaep };
+    read_users(users, key, padding, arguments.time_skew).map(Some)
+}
+
+/// The users in a file, with the file of the key for their names and passwords.
+pub(super) fn read_users(
+    users: &Path,
+    key: &Path,
+    padding: Padding,
+    skew_seconds: u32,
+) -> Result<Users, Failure> {
     let read = |file: &Path| {
         read_text(file)
             .map_err(|error| Failure::new(Exit::Failure, format!("{}: {error}", file.display())))
@@ -132,12 +144,7 @@ fn users(arguments: &ServeArgs) -> Result<Option<Users>, Failure> {
         move |error| Failure::new(Exit::Failure, format!("{file}: {error}"))
     };
     let private = PrivateKey::of_pem(&read(key)?).map_err(wrong(key))?;
-    let padding = match arguments.pkcs1_padding {
-        true => Padding::Pkcs1,
-        false => Padding::Oaep,
-    };
-    let skew_seconds = arguments.time_skew.into();
-    Users::read(&read(users)?, private, padding, skew_seconds).map(Some).map_err(wrong(users))
+    Users::read(&read(users)?, private, padding, skew_seconds.into()).map_err(wrong(users))
 }
 
 /// The text of a file of users, or of a key.

@@ -289,7 +289,8 @@ fn the_server_sends_what_its_client_asks_for() {
     let end = &document("-R --fq-rate 100M -t 2 -O 1")["end"];
     let rate = end["sum_received"]["bits_per_second"].as_f64().expect("a rate");
     assert!((50e6..115e6).contains(&rate), "{end:#}");
-    document("-R -t 1 -b 10M --repeating-payload");
+    let output = document("-R -t 1 -b 10M --repeating-payload --get-server-output");
+    assert_eq!(output["server_output_json"]["ended"], "complete", "{output:#}");
     let lines = server.end();
     for (line, (options, octets)) in lines.iter().zip(amounts) {
         assert_eq!(line["sent_bytes"], octets, "{options}: {line:#}");
@@ -299,5 +300,5 @@ fn the_server_sends_what_its_client_asks_for() {
         );
     }
     let last = lines.last().expect("a line");
-    assert_eq!(last["ignored"], serde_json::json!(["repeating_payload"]), "{last:#}");
+    assert_eq!(last["ignored"], serde_json::json!([]), "{last:#}");
 }

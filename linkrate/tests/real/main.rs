@@ -26,6 +26,7 @@ mod flent;
 mod harnesses;
 mod hostile_clients;
 mod iperf3;
+mod iperf3_options;
 mod ipv6;
 mod knobs;
 mod known_work;
