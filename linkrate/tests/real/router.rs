@@ -55,6 +55,11 @@ fn a_router_forwards_with_one_hop_less() {
     assert_ne!(last.code(), Some(0), "the router took the last hop: {}", last.stdout);
     let shown = lab.linkrate("lab show").stdout;
     assert!(shown.contains("router, 198.18.0.254 to the sut"), "{shown}");
+    // traceroute shows the router, and it answers for itself
+    assert!(last.stdout.contains("From 198.18.0.254"), "{}", last.stdout);
+    assert_eq!(lab.run("sut", "ping -c 1 -W 2 198.18.0.254").code(), Some(0));
+    let nowhere = lab.run("sut", "ping -c 1 -W 1 192.0.2.1");
+    assert!(nowhere.stdout.contains("Destination Net Unreachable"), "{}", nowhere.stdout);
     let large = lab.run("client-1", "ping -c 2 -W 2 -s 4000 198.18.0.1");
     assert_eq!(large.code(), Some(0), "fragments: {}", large.stdout);
 }
