@@ -18,9 +18,17 @@ fuzz_target!(|bytes: &[u8]| {
     let size = u16::from_be_bytes(*size);
     let whole = Headers::parse(frame);
     split(frame, whole.as_ref().ok());
+    if let Ok(link) = Headers::of_link(frame, 0) {
+        assert!(link.payload <= link.end && link.end <= frame.len());
+        assert_eq!(link.tcp_segment(frame), None);
+    }
     let Ok(headers) = whole else {
         return;
     };
+    let _ = headers.fragment_ends(frame);
+    let _ = headers.quoted_ends(&frame);
+    let whole = headers.checksum_covers_rest(&frame);
+    assert!(!whole || headers.checksum_place().is_some());
     assert!(headers.payload <= headers.end && headers.end <= frame.len());
     let _ = headers.network_checksum_verifies(frame);
     put_on_and_take_off(frame, &headers);
@@ -105,6 +113,7 @@ fn merge(frames: Vec<Vec<u8>>) {
             Delivery::Frame { frame, .. } => restored.push(frame),
             Delivery::Superframe { superframe, .. } => {
                 let merged = superframe.to_frame();
+                assert!(superframe.vnet_header().is_taken_by_linux(merged.len()));
                 let identification = if superframe.fixed_identification {
                     Identification::Fixed
                 } else {

@@ -126,8 +126,12 @@ impl Bench {
         for port in self.system.ports() {
             let bits = port.actor.state;
             let partner = port.partner.map(|partner| partner.state).unwrap_or_default();
-            assert!(!bits.collecting || partner.synchronization, "{port:?}");
-            assert!(!bits.distributing || (bits.collecting && partner.collecting), "{port:?}");
+            let group = self.system.group(port.actor.key);
+            // it works alone
+            let falls_back = bits.defaulted && group.is_some_and(|group| group.settings.fallback);
+            assert!(!bits.collecting || partner.synchronization || falls_back, "{port:?}");
+            let sends = bits.collecting && (partner.collecting || falls_back);
+            assert!(!bits.distributing || sends, "{port:?}");
             assert!(!bits.collecting || port.selection == Selection::Selected, "{port:?}");
             assert!(!bits.collecting || port.link.is_some(), "{port:?}");
         }
@@ -161,8 +165,12 @@ fuzz_target!(|bytes: &[u8]| {
         match what % 16 {
             0 => {
                 let key = (input.byte() % 3).into();
-                let max_active = (input.byte() % 4).into();
-                let settings = GroupSettings { max_active, wait_to_restore: input.time() };
+                let bits = input.byte();
+                let settings = GroupSettings {
+                    max_active: (bits % 4).into(),
+                    wait_to_restore: input.time(),
+                    fallback: bits & 4 != 0,
+                };
                 bench.handle(Event::SetGroup { key, settings });
             }
             1 => bench.handle(Event::RemoveGroup { key: (input.byte() % 3).into() }),

@@ -47,6 +47,8 @@ pub enum Asks {
     Reset,
     /// The peer has sent urgent data (RFC 9293, 3.8.5).
     Urgent,
+    /// A segment of the peer comes in fragments, which the host puts together.
+    Fragment,
 }
 
 /// What the device thread calls when it asks that a connection returns. It must not wait.

@@ -5,7 +5,7 @@
 //! of their interface is below 1280.
 
 use linkrate_model::model::LinkKind;
-use linkrate_model::topology::ipv6_address;
+use linkrate_model::topology::{Gateways, ipv6_address};
 use linkrate_protocol::{Ipv6Setup, Request};
 
 use crate::backend::{Adapters, Backend};
@@ -30,17 +30,13 @@ pub(crate) fn reach(
     clients.iter_mut().try_for_each(|client| join(sut, client, adapters, congestion))
 }
 
-/// Whether frames of IPv6 pass between the hosts: ATM fabrics and routers know IPv4 alone.
+/// Whether frames of IPv6 pass between the hosts: ATM fabrics know IPv4 alone.
 fn carried(backend: &Backend) -> bool {
     match backend {
         Backend::Veth(_) => true,
         // third-party programs have addresses of their own, and agents have not
         Backend::Existing(existing) => !existing.programs.is_empty(),
-        Backend::Adapters(adapters) => {
-            let mut segments = adapters.segments().iter();
-            adapters.model().link == LinkKind::Ethernet
-                && segments.all(|segment| segment.topology.gateways().is_none())
-        }
+        Backend::Adapters(adapters) => adapters.model().link == LinkKind::Ethernet,
     }
 }
 
@@ -51,8 +47,15 @@ fn join(
     congestion: Option<&str>,
 ) -> Result<(), LabError> {
     let [own, far] = [client.sut_address, client.address].map(ipv6_address);
-    let own_mac = hardware_address(sut, &client.sut_interface)?;
-    let peer_mac = hardware_address(&mut client.host, &client.interface)?;
+    let segments = adapters.map(Adapters::segments).unwrap_or_default();
+    let mut gateways = segments.iter().filter_map(|segment| segment.topology.gateways());
+    let [peer_mac, own_mac] = match gateways.any(|gateways| gateways.leads_to(client.address)) {
+        true => Gateways::MACS,
+        false => [
+            hardware_address(&mut client.host, &client.interface)?,
+            hardware_address(sut, &client.sut_interface)?,
+        ],
+    };
     let setup = |name: &str, address, neighbour| Ipv6Setup {
         name: name.to_owned(),
         address,

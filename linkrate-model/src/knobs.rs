@@ -220,6 +220,10 @@ knobs! {
         "lacp-rate" lacp_rate: LacpRate = LacpRate::Fast;
         Aggregate, Values::Words(LacpRate::WORDS), One, "LACP rate";
 
+        /// One port works without a partner in LACP
+        "lacp-fallback" lacp_fallback: bool = false;
+        Aggregate, Values::Switch, One, "LACP fallback";
+
         /// With LACP: flows change port only after a Marker response
         "marker" marker: bool = false;
         Aggregate, Values::Switch, One, "Marker";

@@ -97,6 +97,14 @@ pub struct Gateways {
 impl Gateways {
     /// Its Ethernet addresses, towards the SUT and towards the clients.
     pub const MACS: [[u8; 6]; 2] = [[0x02, 0, 0xff, 0xfe, 0, 0], [0x02, 0, 0xff, 0xfe, 0, 1]];
+
+    /// Whether the network of the clients has this address.
+    #[must_use]
+    pub fn leads_to(&self, client: Ipv4Addr) -> bool {
+        let network =
+            |of: Ipv4Addr| of.to_bits() >> (32 - u32::from(self.prefix_length.clamp(1, 32)));
+        network(client) == network(self.addresses[1])
+    }
 }
 
 impl Fabric {
@@ -376,6 +384,14 @@ pub fn ipv6_address(of: Ipv4Addr) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, a << 8 | b, c << 8 | d)
 }
 
+/// The IPv4 address of the end that has this IPv6 address; `None` of an address that linkrate did not choose.
+#[must_use]
+pub fn ipv4_address(of: Ipv6Addr) -> Option<Ipv4Addr> {
+    let [.., a, b, c, d] = of.octets();
+    let address = Ipv4Addr::new(a, b, c, d);
+    (ipv6_address(address) == of).then_some(address)
+}
+
 /// The SUT's interface of port `number` on adapters that linkrate makes.
 fn sut_interface(number: u32) -> String {
     format!("eth{number}")
@@ -475,6 +491,9 @@ mod tests {
     fn an_address_of_ipv6_follows_from_that_of_ipv4() {
         let address = ipv6_address(Ipv4Addr::new(198, 18, 3, 1));
         assert_eq!(address.to_string(), "2001:2::c612:301");
+        assert_eq!(ipv4_address(address), Some(Ipv4Addr::new(198, 18, 3, 1)));
+        let others = ["2001:2:0:1::c612:301", "fe80::c612:301"].map(|other| other.parse().unwrap());
+        assert_eq!(others.map(ipv4_address), [None; 2]);
     }
 
     #[test]
@@ -555,6 +574,8 @@ mod tests {
         assert_eq!(segment.client_address(1).to_string(), "198.19.255.3");
         let gateways = segment.gateways().expect("a router");
         assert_eq!(gateways.addresses.map(|a| a.to_string()), ["198.18.0.254", "198.19.255.254"]);
+        assert!(gateways.leads_to(segment.client_address(1)));
+        assert!(!gateways.leads_to(segment.port_address(0)));
         assert_eq!(segment.switch_of_client(0), 1);
         assert_eq!(Topology::of(&on_model(2, 2)).segments[0].drawn(), [""; 0]);
     }

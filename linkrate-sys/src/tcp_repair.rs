@@ -272,9 +272,16 @@ pub fn mss(socket: impl AsFd) -> io::Result<u32> {
     get(socket, libc::TCP_MAXSEG)
 }
 
-/// Sets the largest segment, before the socket connects; `EINVAL` for one that the kernel does not take.
+/// The smallest segment that TCP_MAXSEG takes (TCP_MIN_MSS, include/net/tcp.h).
+pub const MIN_MSS: u32 = 88;
+
+/// The largest (MAX_TCP_WINDOW).
+const MAX_MSS: u32 = 32_767;
+
+/// Sets the largest segment, before the socket connects; `EINVAL` below [`MIN_MSS`]. Of one that TCP_MAXSEG does not
+/// take, as of an MTU of 65,535, the connection uses what it does take; [`set_agreed`] tells the kernel all of it.
 pub fn set_mss(socket: impl AsFd, bytes: u32) -> io::Result<()> {
-    set(socket, libc::TCP_MAXSEG, &bytes)
+    set(socket, libc::TCP_MAXSEG, &bytes.min(MAX_MSS))
 }
 
 /// The state and the options of a connection.
@@ -444,6 +451,23 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+
+    /// The MSS of an MTU above 32,807 is more than TCP_MAXSEG takes.
+    #[test]
+    fn a_large_mss_is_set_as_far_as_the_kernel_takes_it() {
+        let socket = rustix::net::socket(
+            rustix::net::AddressFamily::INET,
+            rustix::net::SocketType::STREAM,
+            None,
+        )
+        .unwrap();
+        for (bytes, expected) in [(1448, 1448), (40_000, 32_767)] {
+            set_mss(&socket, bytes).unwrap();
+            assert_eq!(mss(&socket).unwrap(), expected);
+        }
+        assert!(set_mss(&socket, MIN_MSS - 1).is_err());
+        set_mss(&socket, MIN_MSS).unwrap();
+    }
 
     #[test]
     fn the_clock_of_timestamps_continues_and_never_back() {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use linkrate_sys::socket;
 use linkrate_sys::socket_swap::{self, Tied};
-use linkrate_sys::tcp_repair::{self, Agreed, Queue, Standing, Windows};
+use linkrate_sys::tcp_repair::{self, Agreed, MIN_MSS, Queue, Standing, Windows};
 
 use crate::connection::{Connection, MAX_QUEUED};
 
@@ -26,6 +26,9 @@ pub enum Refusal {
         Tied::Urgent => "has urgent data",
     })]
     Tied(Tied),
+    /// The peer takes smaller segments than a socket can be told to send.
+    #[error("the peer takes segments of {0} bytes, expected at least {MIN_MSS}")]
+    Mss(u32),
     /// More bytes in a queue than a state may have.
     #[error("{0} bytes wait in a queue, expected at most {MAX_QUEUED}")]
     Full(usize),
@@ -44,6 +47,7 @@ impl Refusal {
             Self::Tied(Tied::UpperLayer) => "upper-layer",
             Self::Tied(Tied::ZeroCopy) => "zero-copy",
             Self::Tied(Tied::Urgent) => "urgent",
+            Self::Mss(_) => "mss",
             Self::Full(_) => "full",
             Self::System { .. } => "system",
         }
@@ -108,6 +112,10 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
     {
         return Err(Refusal::Full(full));
     }
+    let mss = tcp_repair::mss(socket).map_err(&failed)?;
+    if mss < MIN_MSS {
+        return Err(Refusal::Mss(mss));
+    }
     let send_end = tcp_repair::sequence(socket, Queue::Send).map_err(&failed)?;
     let mut sent = tcp_repair::peek(socket, Queue::Send, queued.send).map_err(&failed)?;
     let unsent = sent.split_off(queued.send.saturating_sub(queued.unsent));
@@ -117,7 +125,7 @@ fn read(socket: impl AsFd) -> Result<Connection, Refusal> {
         unacknowledged: send_end.wrapping_sub(queued.send as u32),
         receive_next: tcp_repair::sequence(socket, Queue::Receive).map_err(&failed)?,
         windows: tcp_repair::windows(socket).map_err(&failed)?,
-        agreed: Agreed { mss: tcp_repair::mss(socket).map_err(&failed)?, ..standing.agreed },
+        agreed: Agreed { mss, ..standing.agreed },
         has_out_of_order: standing.has_out_of_order,
         sent_again: standing.sent_again,
         timestamp: tcp_repair::timestamp(socket).map_err(&failed)?,

@@ -308,7 +308,8 @@ impl<M: Mover> SupervisorLoop<M> {
         descriptor: i32,
         (at, length): (At, usize),
     ) -> Option<Answer> {
-        if !self.mover.offloads() {
+        let has_moved = self.table.of_thread(call.thread, descriptor).is_some();
+        if !self.mover.offloads() && !has_moved {
             return None;
         }
         let socket = socket_swap::descriptor_of_thread(call.thread, descriptor).ok()?;
@@ -317,6 +318,10 @@ impl<M: Mover> SupervisorLoop<M> {
         let memory = listener.memory(&call).ok()?;
         memory.read(at, &mut bytes).ok()?;
         let to = address(&bytes)?;
+        if has_moved {
+            // so programs learn the outcome of a connect(2) that did not wait; a stream pair would say EINVAL
+            return Some(Answer::Now(Err(errno::IS_CONNECTED)));
+        }
         if !socket_calls::is_tcp(&socket) {
             return None;
         }

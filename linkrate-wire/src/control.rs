@@ -8,6 +8,7 @@
 //! - [`arp`]: the Ethernet address of an IPv4 address
 //! - [`atmarp`]: the ATM address of an IPv4 address
 //! - [`bfd`]: whether a member link of an aggregate carries frames both ways
+//! - [`icmp`]: what a router tells the sender of a packet
 //! - [`lan_monitor`]: polls between the ports of a failover group
 //! - [`lan_emulation`], [`lane_data`]: control and data frames of LAN Emulation over ATM
 //! - [`nd`]: the Ethernet address of an IPv6 address, after a move
@@ -18,6 +19,7 @@
 pub mod arp;
 pub mod atmarp;
 pub mod bfd;
+pub mod icmp;
 pub mod lacp;
 pub mod lan_emulation;
 pub mod lan_monitor;

@@ -34,6 +34,10 @@ use std::ops::Range;
 pub const TCP: u8 = 6;
 /// The IP protocol number of UDP.
 pub const UDP: u8 = 17;
+/// The IP protocol number of ICMP for IPv4.
+pub const ICMP: u8 = 1;
+/// The IP protocol number of ICMP for IPv6.
+pub const ICMPV6: u8 = 58;
 
 /// The headers of one frame, as offsets into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,7 +103,7 @@ impl Headers {
         let (network, protocol, at, end) = match link.ether_type {
             ipv4::ETHER_TYPE => {
                 let (ip, end) = ipv4::parse(frame, link.length)?;
-                let protocol = (!ip.fragment).then(|| head[link.length + 9]);
+                let protocol = (!ip.fragment).then(|| head[link.length + ipv4::PROTOCOL]);
                 (Network::V4(ip), protocol, ip.at + ip.length, end)
             }
             ipv6::ETHER_TYPE => {
@@ -121,10 +125,41 @@ impl Headers {
         Ok(Self { link, network, transport, payload: at + length, end })
     }
 
+    /// The link header alone, as of a frame of another protocol: for one whose lengths contradict each other, which an
+    /// adapter hands up all the same, since IP and LLC are its host's to judge (RFC 1122, 3.2.1; `IpInHdrErrors`). An
+    /// 802.3 length that contradicts the frame is not read. Fails if the Ethernet header is cut off.
+    pub fn of_link(head: &[u8], tail: usize) -> Result<Self, FrameError> {
+        let frame = Extent { head, length: head.len().saturating_add(tail) };
+        let parsed = link::parse(frame);
+        let (link, end) =
+            parsed.or_else(|_| link::parse_type(frame).map(|link| (link, frame.length)))?;
+        let (network, transport) = (Network::Other, Transport::Other);
+        Ok(Self { link, network, transport, payload: link.length, end })
+    }
+
     /// Where the transport payload is in the frame.
     #[must_use]
     pub const fn payload_range(&self) -> Range<usize> {
         self.payload..self.end
+    }
+
+    /// The number of the protocol in an IP packet, a fragment or not; `None` of other frames and behind extension headers
+    /// of IPv6. `head` must be that of the frame that was parsed.
+    #[must_use]
+    pub fn protocol(&self, head: &[u8]) -> Option<u8> {
+        match self.network {
+            Network::V4(ip) => head.get(ip.at + ipv4::PROTOCOL).copied(),
+            Network::V6(ip) if ip.length == ipv6::HEADER => {
+                head.get(ip.at + ipv6::NEXT_HEADER).copied()
+            }
+            Network::V6(_) | Network::Other => None,
+        }
+    }
+
+    /// The addresses of the packet, if it is one of IP. `head` must be that of the frame that was parsed.
+    #[must_use]
+    pub fn ip_ends(&self, head: &[u8]) -> Option<IpEnds> {
+        IpEnds::of(head, self.network)
     }
 
     /// Source and destination port, if the packet has any. `head` must be that of the frame that
@@ -233,6 +268,23 @@ impl Headers {
             pseudo.and(first).and(second)
         };
         if sum.verifies() { Verification::Right } else { Verification::Wrong }
+    }
+
+    /// Whether the transport checksum covers everything from its header on, so that one who knows only where that begins
+    /// (`csum_start`) computes the same. Not where bytes lie behind the length of UDP, as its options do
+    /// (draft-ietf-tsvwg-udp-options), or behind the packet, unless these are zero and so change no sum.
+    #[must_use]
+    pub fn checksum_covers_rest(&self, frame: &impl Parts) -> bool {
+        let (head, tail) = (frame.head(), frame.tail());
+        let fills_packet = match self.transport {
+            Transport::Tcp { .. } => true,
+            Transport::Udp { at } => at + usize::from(udp::length(head, at)) == self.end,
+            Transport::Fragment | Transport::Other => false,
+        };
+        let length = head.len() + tail.len();
+        let is_zero = |part: &[u8]| part.iter().all(|octet| *octet == 0);
+        fills_packet
+            && (self.end == length || slices(head, tail, self.end..length).into_iter().all(is_zero))
     }
 
     /// The sum of the pseudo-header for `length` bytes of transport header and payload, if the

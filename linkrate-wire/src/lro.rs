@@ -2,9 +2,13 @@
 //! back exactly the same frames.
 //!
 //! The rules are those of `tcp_gro_receive` and `inet_gro_receive` of Linux, and stricter where
-//! these would lose information. A frame with CWR is never merged. IPv4 packets without DF must
+//! these would lose information. IPv4 packets without DF must
 //! have ascending identifications, since a segmentation restores only those; with DF the
 //! identification may also be constant (RFC 6864).
+//!
+//! A frame with CWR is never merged, although Linux merges equal ones since AccECN (RFC 9768): a vnet header cannot tell
+//! that all segments have it, and a host that cut the superframe again would leave it on the first alone
+//! (`tcp_gso_segment`).
 //!
 //! A [`Coalescer`] is bounded: it holds a fixed number of flows, each up to an IP packet of 65535
 //! bytes. It has no timer: the caller flushes it at the end of a batch or when its own timer

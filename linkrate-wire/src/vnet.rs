@@ -10,6 +10,7 @@
 //! only a hint: the frame's own headers tell where its payload begins.
 
 use crate::checksum::Sum;
+use crate::frame::{ipv4, ipv6, tcp, udp};
 
 /// Bytes of the longest form.
 pub const MAX_LENGTH: usize = 12;
@@ -23,7 +24,15 @@ const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 3;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
+/// The TCP header of a superframe has CWR. Other flags, as 0x10 for AccECN (RFC 9768), are set only for a TAP that asks
+/// for them with `TUNSETOFFLOAD`.
 const GSO_ECN: u8 = 0x80;
+
+/// Most datagrams of one superframe (`UDP_MAX_SEGMENTS`, include/linux/udp.h).
+const UDP_MAX_SEGMENTS: usize = 128;
+
+/// A size that means something else to Linux (include/linux/skbuff.h).
+const GSO_BY_FRAGS: u16 = 0xffff;
 
 /// The forms of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +171,45 @@ impl VnetHeader {
             buffers: if form == Form::Mergeable { word(10) } else { 0 },
         };
         Ok((header, frame))
+    }
+
+    /// Whether Linux takes a frame of `length` bytes behind this header at a TAP: the checks of `virtio_net_hdr_to_skb`
+    /// (include/linux/virtio_net.h) since 6.10.3, of `skb_partial_csum_set`, and of the length of the headers in
+    /// `tun_get_user`. Older kernels take more.
+    #[must_use]
+    pub fn is_taken_by_linux(&self, length: usize) -> bool {
+        // the shortest headers: of IP, which the frame must have in front of the transport, and of the transport
+        let (ip, transport, offset) = match self.gso.map(|gso| gso.kind) {
+            None => (ipv4::HEADER, 0, None),
+            Some(GsoKind::Tcp4) => (ipv4::HEADER, tcp::HEADER, Some(tcp::CHECKSUM)),
+            Some(GsoKind::Tcp6) => (ipv6::HEADER, tcp::HEADER, Some(tcp::CHECKSUM)),
+            Some(GsoKind::UdpL4) => (ipv4::HEADER, udp::HEADER, Some(udp::CHECKSUM)),
+        };
+        let start = match self.checksum {
+            Some(Checksum { start, offset: at }) => {
+                let field = usize::from(at) + 2;
+                let is_in = usize::from(start) + transport.max(field) <= length;
+                let is_own = offset.is_none_or(|own| own == usize::from(at));
+                if !is_in || !is_own || start == u16::MAX || usize::from(start) < ip {
+                    return false;
+                }
+                start.into()
+            }
+            // a datagram that is to be cut needs its checksum made
+            None if self.gso.is_some_and(|gso| gso.kind == GsoKind::UdpL4) => return false,
+            None => ip,
+        };
+        let Some(payload) = length.checked_sub(start + transport) else {
+            return self.gso.is_none();
+        };
+        let size = usize::from(self.segment_size);
+        let is_cuttable = match self.gso.map(|gso| gso.kind) {
+            None => true,
+            Some(GsoKind::UdpL4) => payload <= size * UDP_MAX_SEGMENTS,
+            Some(GsoKind::Tcp4 | GsoKind::Tcp6) => true,
+        };
+        let has_size = self.gso.is_none() || size != 0 && self.segment_size != GSO_BY_FRAGS;
+        is_cuttable && has_size && usize::from(self.header_length) <= length
     }
 
     /// The bytes of the longest form, of which each form is the first
@@ -308,6 +356,37 @@ mod tests {
         assert!(complete_checksum_parts(&mut frame, Sum::ZERO, 1, 2).is_err());
         assert!(complete_checksum_parts(&mut frame, Sum::ZERO, usize::MAX, 2).is_err());
         assert_eq!(frame, [0xff; 4]);
+    }
+
+    #[test]
+    fn what_linux_takes() {
+        let checksum = |start, offset| Some(Checksum { start, offset });
+        let plain = VnetHeader { checksum: checksum(34, 16), ..VnetHeader::default() };
+        assert!(VnetHeader::default().is_taken_by_linux(14) && plain.is_taken_by_linux(54));
+        for (start, offset) in [(19, 16), (34, 19), (60, 0), (u16::MAX, 0)] {
+            let wrong = VnetHeader { checksum: checksum(start, offset), ..plain };
+            assert!(!wrong.is_taken_by_linux(54), "{start} {offset}");
+        }
+        let of = |kind, segment_size| VnetHeader {
+            gso: Some(Gso { kind, ecn: false }),
+            segment_size,
+            ..plain
+        };
+        assert!(of(GsoKind::Tcp4, 1448).is_taken_by_linux(9000));
+        assert!(!of(GsoKind::Tcp6, 1448).is_taken_by_linux(9000), "no room for IPv6");
+        assert!(!of(GsoKind::Tcp4, 0).is_taken_by_linux(9000));
+        assert!(!of(GsoKind::Tcp4, GSO_BY_FRAGS).is_taken_by_linux(9000));
+        assert!(!of(GsoKind::Tcp4, 1448).is_taken_by_linux(53), "the header is cut off");
+        let no_checksum = VnetHeader { checksum: None, ..of(GsoKind::Tcp4, 1448) };
+        assert!(no_checksum.is_taken_by_linux(9000));
+        let long = VnetHeader { header_length: 9001, ..plain };
+        assert!(!long.is_taken_by_linux(9000));
+        let datagrams = VnetHeader { checksum: checksum(34, 6), ..of(GsoKind::UdpL4, 10) };
+        assert!(datagrams.is_taken_by_linux(42 + 1280) && !datagrams.is_taken_by_linux(42 + 1281));
+        let no_checksum = VnetHeader { checksum: None, ..datagrams };
+        assert!(!no_checksum.is_taken_by_linux(100));
+        let of_tcp = VnetHeader { checksum: checksum(34, 16), ..datagrams };
+        assert!(!of_tcp.is_taken_by_linux(100));
     }
 
     fn any_header() -> impl Strategy<Value = VnetHeader> {

@@ -353,7 +353,8 @@ impl Membership {
         if self.lacp.id().priority != priority {
             self.lacp.handle(now, Event::SetSystemPriority { priority }, actions);
         }
-        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, max_active };
+        let fallback = self.knobs.lacp_fallback;
+        let settings = GroupSettings { wait_to_restore: WAIT_TO_RESTORE, max_active, fallback };
         if self.lacp.group(KEY).is_none_or(|group| group.settings != settings) {
             self.lacp.handle(now, Event::SetGroup { key: KEY, settings }, actions);
         }
@@ -478,7 +479,7 @@ impl Membership {
     }
 
     /// The address of a port of this end, beside that of the aggregate.
-    fn port_address(&self, port: usize) -> MacAddress {
+    pub(crate) fn port_address(&self, port: usize) -> MacAddress {
         port_address(self.address, port)
     }
 

@@ -281,7 +281,8 @@ impl AtmSwitch {
     /// Passes on a cell whose header may be wrong.
     fn pass_cell(&mut self, from: usize, mut cell: Cell, at_ps: u64) {
         let Some(port) = self.ports.get_mut(from) else { return };
-        let header = match port.headers.check(cell::header(&cell)) {
+        let cell_ps = port.line.time_ps(CELL as u64);
+        let header = match port.headers.check(cell::header(&cell), at_ps, cell_ps) {
             Found::Right => cell::header(&cell),
             Found::Corrected(header) => {
                 port.counters.hec_corrected.add(1);

@@ -1,15 +1,21 @@
 //! A router between two networks: frames change their Ethernet addresses and lose a hop, and stations
 //! are found by ARP. It takes no time beside that of its links.
+//!
+//! Over IPv6 it knows the addresses that linkrate chooses, each of which holds the IPv4 address of its station. Senders
+//! are told by ICMP of hops that ended and of networks that are not there; the router answers echo requests. Stations
+//! that do not answer are asked for again, without an error to the sender. It has no MTU of its own: those of both
+//! networks are set together.
 
 use std::collections::HashMap;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use linkrate_model::topology::Gateways;
+use linkrate_model::topology::{Gateways, ipv4_address, ipv6_address};
 use linkrate_wire::control::arp::{self, Arp, Station};
+use linkrate_wire::control::icmp::{self, Problem};
 use linkrate_wire::control::{Control, frame};
-use linkrate_wire::frame::hop::{final_destination, hop};
+use linkrate_wire::frame::hop::{final_destination, hop, hops};
 use linkrate_wire::frame::link::destination;
-use linkrate_wire::frame::{Headers, MacAddress};
+use linkrate_wire::frame::{Headers, MacAddress, Network};
 use linkrate_wire::lro::Parts;
 
 use crate::frame::WireFrame;
@@ -20,6 +26,9 @@ pub const WAITING: usize = 64;
 const STATIONS: usize = 1024;
 /// The time between two requests for one station (RFC 1122, 2.3.2.1).
 const TIMEOUT_PS: u64 = 1_000_000_000_000;
+/// Messages of ICMP that it sends in one interval, at most (RFC 1812, 4.3.2.8), and the interval.
+const MESSAGES: u32 = 100;
+const INTERVAL_PS: u64 = 100_000_000_000;
 
 /// A station, as far as it is known.
 #[derive(Debug)]
@@ -36,6 +45,8 @@ pub struct Router {
     sides: [Station; 2],
     prefix: u8,
     neighbours: HashMap<Ipv4Addr, Neighbour>,
+    /// Messages of ICMP in the interval that began then.
+    told: (u32, u64),
 }
 
 impl Router {
@@ -46,7 +57,8 @@ impl Router {
             ip: gateways.addresses[number],
         };
         let neighbours = HashMap::new();
-        Self { sides: [side(0), side(1)], prefix: gateways.prefix_length, neighbours }
+        let (sides, prefix) = ([side(0), side(1)], gateways.prefix_length);
+        Self { sides, prefix, neighbours, told: (0, 0) }
     }
 
     /// Takes a frame that came in by `side`. Appends those that it sends.
@@ -56,7 +68,7 @@ impl Router {
         if to == own
             && let Some(address) = final_destination(frame.head())
         {
-            self.forward(address, frame, at_ps, out);
+            self.route(side, address, frame, at_ps, out);
         } else if to == own || to == MacAddress::BROADCAST {
             self.resolve(side, &frame, out);
         }
@@ -68,12 +80,76 @@ impl Router {
         (0..2).find(|side| network(self.sides[*side].ip) == network(address))
     }
 
-    /// Forwards a frame, or keeps it and asks for its station.
-    fn forward(&mut self, address: Ipv4Addr, frame: WireFrame, at_ps: u64, out: &mut Vec<Sent>) {
-        let Some(side) = self.side_of(address).filter(|side| self.sides[*side].ip != address)
-        else {
-            return;
+    /// Forwards a frame that came by the side `from`, or tells its sender why it does not.
+    fn route(
+        &mut self,
+        from: usize,
+        address: IpAddr,
+        frame: WireFrame,
+        at_ps: u64,
+        out: &mut Vec<Sent>,
+    ) {
+        let address = match address {
+            IpAddr::V4(address) => Some(address),
+            IpAddr::V6(address) => ipv4_address(address),
         };
+        let way = address.and_then(|address| Some((address, self.side_of(address)?)));
+        match way {
+            None => self.tell(from, Some(Problem::NoRoute), &frame, at_ps, out),
+            Some((address, side)) if self.sides[side].ip == address => {
+                self.tell(from, None, &frame, at_ps, out);
+            }
+            Some(_) if hops(frame.head()).is_none_or(|left| left < 2) => {
+                self.tell(from, Some(Problem::HopsExceeded), &frame, at_ps, out);
+            }
+            Some((address, side)) => self.forward(side, address, frame, at_ps, out),
+        }
+    }
+
+    /// Tells the sender of a frame of a problem, or answers its echo request.
+    fn tell(
+        &mut self,
+        from: usize,
+        problem: Option<Problem>,
+        frame: &WireFrame,
+        at_ps: u64,
+        out: &mut Vec<Sent>,
+    ) {
+        let (count, since_ps) = &mut self.told;
+        if at_ps.saturating_sub(*since_ps) >= INTERVAL_PS {
+            (*count, *since_ps) = (0, at_ps);
+        }
+        if *count >= MESSAGES {
+            return;
+        }
+        let bytes = frame.to_vec();
+        let Ok(headers) = Headers::parse(&bytes) else { return };
+        let Station { hardware, ip } = self.sides[from];
+        let message = match problem {
+            Some(problem) => {
+                let own = match headers.network {
+                    Network::V6(_) => ipv6_address(ip).into(),
+                    Network::V4(_) | Network::Other => ip.into(),
+                };
+                icmp::error(problem, (&bytes, &headers), (hardware, own))
+            }
+            None => icmp::echo_reply((&bytes, &headers), hardware),
+        };
+        if let Some(message) = message {
+            *count += 1;
+            out.push((from, WireFrame::copied(message)));
+        }
+    }
+
+    /// Forwards a frame by a side, or keeps it and asks for its station.
+    fn forward(
+        &mut self,
+        side: usize,
+        address: Ipv4Addr,
+        frame: WireFrame,
+        at_ps: u64,
+        out: &mut Vec<Sent>,
+    ) {
         if self.neighbours.len() >= STATIONS && !self.neighbours.contains_key(&address) {
             return;
         }
@@ -185,8 +261,74 @@ mod tests {
         assert_eq!((*side, destination(frame)), (0, Some(SUT.hardware)));
         assert!(Headers::parse(frame).unwrap().network_checksum_verifies(frame));
         assert_eq!(taken(&mut router, 1, packet(64), TIMEOUT_PS + 8).len(), 1);
-        // the last hop
-        assert_eq!(taken(&mut router, 1, packet(1), TIMEOUT_PS + 9), []);
+    }
+
+    /// A packet of the client for an address, over the version of IP of that.
+    fn to(address: IpAddr, hops: u8) -> WireFrame {
+        let own = match address {
+            IpAddr::V4(_) => CLIENT.ip.into(),
+            IpAddr::V6(_) => ipv6_address(CLIENT.ip).into(),
+        };
+        let ip = IpEnds::new(own, address).unwrap();
+        let destination = MacAddress(Gateways::MACS[1]);
+        let route = Route { source: CLIENT.hardware, destination, ip, hops, class: 0 };
+        WireFrame::copied(route.udp(7, 9, b"payload").unwrap())
+    }
+
+    #[test]
+    fn it_forwards_ipv6_between_the_addresses_of_a_lab() {
+        let mut router = router();
+        let asked = taken(&mut router, 1, to(ipv6_address(SUT.ip).into(), 64), 5);
+        let [(0, request)] = &asked[..] else { panic!("{asked:?}") };
+        let arp = arp_of(request);
+        let reply = message(arp.sender.hardware, SUT.hardware, arp.answer(SUT.hardware).unwrap());
+        let released = taken(&mut router, 0, reply, 6);
+        let [(0, frame)] = &released[..] else { panic!("{released:?}") };
+        assert_eq!((hops(frame), destination(frame)), (Some(63), Some(SUT.hardware)));
+    }
+
+    /// RFC 1812, 5.3.1 and 5.2.7.1: what traceroute asks for.
+    #[test]
+    fn it_tells_the_sender_of_what_it_does_not_forward() {
+        let mut router = router();
+        let elsewhere = Ipv4Addr::new(192, 0, 2, 1);
+        let own = Gateways::MACS[1];
+        for v6 in [false, true] {
+            let of = |address: Ipv4Addr| match v6 {
+                true => IpAddr::from(ipv6_address(address)),
+                false => address.into(),
+            };
+            for (packet, expected) in [
+                (to(of(SUT.ip), 1), if v6 { [3, 0] } else { [11, 0] }),
+                (to(of(elsewhere), 9), if v6 { [1, 0] } else { [3, 0] }),
+            ] {
+                let told = taken(&mut router, 1, packet, 1);
+                let [(1, frame)] = &told[..] else { panic!("{told:?}") };
+                let headers = Headers::parse(frame).unwrap();
+                assert_eq!(frame[headers.payload..][..2], expected);
+                assert_eq!(frame[..12], [CLIENT.hardware.0, own].concat());
+                let ends = IpEnds::new(of(router.sides[1].ip), of(CLIENT.ip));
+                assert_eq!(headers.ip_ends(frame), ends);
+            }
+        }
+        // an echo of either of its addresses
+        for address in router.sides.map(|side| side.ip) {
+            let ip = IpEnds::new(CLIENT.ip.into(), address.into()).unwrap();
+            let route = Route {
+                source: CLIENT.hardware,
+                destination: MacAddress(own),
+                ip,
+                hops: 1,
+                class: 0,
+            };
+            let request = route.icmp(&[8, 0, 0, 0, 0, 1, 0, 1]).unwrap();
+            let told = taken(&mut router, 1, WireFrame::copied(request), 2);
+            let [(1, frame)] = &told[..] else { panic!("{told:?}") };
+            assert_eq!(Headers::parse(frame).unwrap().ip_ends(frame), Some(ip.reversed()));
+        }
+        let told = (0..1000).flat_map(|_| taken(&mut router, 1, packet(1), 3)).count();
+        assert_eq!(told + 6, MESSAGES as usize);
+        assert_eq!(taken(&mut router, 1, packet(1), INTERVAL_PS + 3).len(), 1);
     }
 
     #[test]

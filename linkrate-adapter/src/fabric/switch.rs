@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use linkrate_model::BitRate;
-use linkrate_wire::control::is_of_the_link;
+use linkrate_wire::control::{bfd, is_of_the_link};
 use linkrate_wire::frame::link::{Addresses, TagControl, retagged};
 use linkrate_wire::frame::{Cast, MacAddress};
 use linkrate_wire::lro::{Parts, Row};
@@ -330,7 +330,10 @@ impl Switch {
             return;
         };
         let is_of_the_link = addresses.destination.is_link_local()
-            || self.groups.has(from) && is_of_the_link(frame.head());
+            || self.groups.has(from)
+                && (is_of_the_link(frame.head())
+                    || bfd::is_to_a_station(frame.head())
+                        && self.groups.is_own(from, addresses.destination));
         if is_of_the_link {
             // for this end of the link: no bridge forwards it (802.1Q, table 8-1; RFC 7130, 2.3)
             let mut out = Vec::new();

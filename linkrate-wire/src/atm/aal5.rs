@@ -157,7 +157,8 @@ fn end_of(mut before: Crc, trailer: Trailer, padding: usize) -> End {
 }
 
 /// Checks whether the octets of complete cells are a unit of up to `longest` octets. They lie in
-/// pieces, of which the last has the whole trailer.
+/// pieces, of which the last has the whole trailer. The common part indicator is not read: values other than zero are
+/// for further study (I.363.5, 9.2.1.2).
 pub fn judge(pieces: &[&[u8]], longest: usize) -> Result<Trailer, Defect> {
     let octets: usize = pieces.iter().map(|piece| piece.len()).sum();
     let trailer = pieces.last().and_then(|last| last.last_chunk::<TRAILER>());
@@ -170,8 +171,9 @@ pub fn judge(pieces: &[&[u8]], longest: usize) -> Result<Trailer, Defect> {
     let length = u16::from_be_bytes([*high, *low]);
     match usize::from(length) {
         0 => Err(Defect::Aborted),
-        length if length > longest => Err(Defect::TooLong),
+        // first, as a length that cannot be is none that a connection could admit
         length if cells(length) * PAYLOAD != octets => Err(Defect::Length),
+        length if length > longest => Err(Defect::TooLong),
         _ => Ok(Trailer { user_to_user: *user_to_user, length }),
     }
 }
@@ -200,6 +202,22 @@ mod tests {
             assert_eq!(judge(&[&unit, &end], 40), Ok(trailer));
             assert_eq!(judge(&[&[9], &unit[1..], &end], 40), Err(Defect::Crc));
         }
+    }
+
+    #[test]
+    fn a_length_that_does_not_fit_the_cells_is_no_long_unit() {
+        let trailer = |length| end_of(crc_of(&[0; 88]), Trailer { user_to_user: 0, length }, 0);
+        let judged = |length, longest| judge(&[&[0; 88], &trailer(length)], longest);
+        assert_eq!(judged(60_000, 9188), Err(Defect::Length));
+        assert_eq!(judged(88, 80), Err(Defect::TooLong));
+        assert_eq!(judged(0, 80), Err(Defect::Aborted));
+        assert_eq!(judged(88, 88).map(|trailer| trailer.length), Ok(88));
+    }
+
+    fn crc_of(octets: &[u8]) -> Crc {
+        let mut crc = Crc::default();
+        crc.update(octets);
+        crc
     }
 
     #[test]

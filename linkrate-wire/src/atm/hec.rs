@@ -76,18 +76,23 @@ pub enum Found {
 
 /// The receiver of a line (ITU-T I.432.1, figure 5): it corrects one bit, and after each error it
 /// drops cells with errors until one comes without. Errors of a burst are thus not mistaken for single
-/// bits.
+/// bits. A line without data carries idle cells, which do not exist here: their headers are right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Receiver {
-    detecting: bool,
+    /// When the last cell came, if it had an error, ps.
+    wrong_ps: Option<u64>,
 }
 
 impl Receiver {
-    /// Looks at the header of the next cell.
+    /// Looks at the header of the next cell, the last bit of which came at `at_ps`. A cell takes `cell_ps` on the
+    /// line; 0 where nothing takes time.
     #[inline]
-    pub fn check(&mut self, header: [u8; HEADER]) -> Found {
+    pub fn check(&mut self, header: [u8; HEADER], at_ps: u64, cell_ps: u64) -> Found {
         let syndrome = syndrome(header);
-        let detecting = std::mem::replace(&mut self.detecting, syndrome != 0);
+        let wrong_ps = std::mem::replace(&mut self.wrong_ps, (syndrome != 0).then_some(at_ps));
+        // the time of this cell and of an idle one
+        let idle_ps = cell_ps.max(1).saturating_mul(2);
+        let detecting = wrong_ps.is_some_and(|wrong_ps| at_ps.saturating_sub(wrong_ps) < idle_ps);
         match BITS[usize::from(syndrome)] {
             _ if syndrome == 0 => Found::Right,
             bit if bit < NO_BIT && !detecting => Found::Corrected(flipped(header, bit)),
@@ -98,7 +103,7 @@ impl Receiver {
     /// A cell came whose header is known to be right, because it is one of a known connection.
     #[inline]
     pub fn right(&mut self) {
-        self.detecting = false;
+        self.wrong_ps = None;
     }
 }
 
@@ -131,13 +136,19 @@ mod tests {
             let right = header(fields);
             for bit in 0..NO_BIT {
                 let mut receiver = Receiver::default();
+                let mut check = |header, at_ps| receiver.check(header, at_ps, 10);
                 let wrong = flipped(right, bit);
-                assert_eq!(receiver.check(wrong), Found::Corrected(right), "bit {bit}");
-                assert_eq!(receiver.check(wrong), Found::Wrong, "bit {bit} again");
-                assert_eq!(receiver.check(right), Found::Right);
-                assert_eq!(receiver.check(wrong), Found::Corrected(right), "bit {bit} later");
+                assert_eq!(check(wrong, 10), Found::Corrected(right), "bit {bit}");
+                assert_eq!(check(wrong, 20), Found::Wrong, "bit {bit} again");
+                assert_eq!(check(right, 30), Found::Right);
+                assert_eq!(check(wrong, 40), Found::Corrected(right), "bit {bit} later");
+                // less than an idle cell is between them, and then one
+                assert_eq!(check(wrong, 59), Found::Wrong, "bit {bit} soon");
+                assert_eq!(check(wrong, 79), Found::Corrected(right), "bit {bit} on an idle line");
                 receiver.right();
-                assert_eq!(receiver.check(wrong), Found::Corrected(right), "bit {bit} at last");
+                assert_eq!(receiver.check(wrong, 80, 10), Found::Corrected(right), "bit {bit}");
+                // all at once
+                assert_eq!(receiver.check(wrong, 80, 0), Found::Wrong, "bit {bit}");
             }
         }
     }
@@ -148,7 +159,7 @@ mod tests {
         fn two_wrong_bits_are_found(fields: [u8; 4], one in 0..NO_BIT, other in 0..NO_BIT) {
             prop_assume!(one != other);
             let wrong = flipped(flipped(header(fields), one), other);
-            prop_assert_eq!(Receiver::default().check(wrong), Found::Wrong);
+            prop_assert_eq!(Receiver::default().check(wrong, 0, 0), Found::Wrong);
         }
     }
 }

@@ -8,14 +8,38 @@ use std::time::Duration;
 
 use super::Reader;
 use crate::frame::{
-    FrameError, Headers, IpEnds, MacAddress, Network, Route, Transport, ipv4, ipv6,
+    FrameError, Headers, IpEnds, MacAddress, Network, Route, Transport, UDP, ipv4, ipv6, link,
 };
 
 /// The UDP port that micro-BFD packets go to (RFC 7130, 2.2).
 pub const PORT: u16 = 6784;
 /// The group address that they are sent to (RFC 7130, 2.3). A session that is up may send to the
-/// other end's own address instead; this crate does not.
+/// other end's own address instead; this crate does not, but [knows](is_to_a_station) such frames.
 pub const GROUP: MacAddress = MacAddress([0x01, 0x00, 0x5e, 0x90, 0x00, 0x01]);
+/// Whether a frame is a micro-BFD packet to the address of one station: from a partner that has taken it from the
+/// packets it got (RFC 7130, 2.3). By the first bytes, without tags and IP options, and with the TTL or hop limit that
+/// no router can have passed on.
+#[inline]
+#[must_use]
+pub fn is_to_a_station(head: &[u8]) -> bool {
+    const IP: usize = link::ETHERNET;
+    let octet = |at: usize| head.get(IP + at).copied();
+    let word = |at: usize| head.get(at..).and_then(|rest| rest.first_chunk()).copied();
+    let (hops, protocol, port_at) = match word(IP - 2).map(u16::from_be_bytes) {
+        Some(ipv4::ETHER_TYPE) if octet(0) == Some(0x45) => {
+            (octet(ipv4::TTL), octet(ipv4::PROTOCOL), IP + ipv4::HEADER + 2)
+        }
+        Some(ipv6::ETHER_TYPE) => {
+            (octet(ipv6::HOP_LIMIT), octet(ipv6::NEXT_HEADER), IP + ipv6::HEADER + 2)
+        }
+        _ => return false,
+    };
+    protocol == Some(UDP)
+        && hops == Some(HOPS)
+        && word(port_at).map(u16::from_be_bytes) == Some(PORT)
+        && head[0] & 1 == 0
+}
+
 /// The TTL or hop limit, which no router can have passed on (RFC 5881, 5).
 pub const HOPS: u8 = 255;
 /// The lowest source port (RFC 5881, 4).

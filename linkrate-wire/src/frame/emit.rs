@@ -4,16 +4,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::link::ETHERNET;
-use super::{MacAddress, UDP, ipv4, ipv6, put16, udp};
+use super::{ICMP, ICMPV6, MacAddress, Network, UDP, be32, ipv4, ipv6, put16, udp};
 use crate::checksum::{Sum, pseudo_v4, pseudo_v6};
 
 /// Version 4, a header of five words.
 const VERSION_4: u8 = 0x45;
 const VERSION_6: u8 = 0x60;
 const DONT_FRAGMENT: u16 = 0x4000;
-const ICMPV6: u8 = 58;
-/// Offset of the checksum in an ICMPv6 message (RFC 4443, 2.1).
-const ICMPV6_CHECKSUM: usize = 2;
+/// Offset of the checksum in an ICMP message of both versions (RFC 792; RFC 4443, 2.1).
+const ICMP_CHECKSUM: usize = 2;
 
 /// Where a packet comes from and goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +59,56 @@ impl IpEnds {
             _ => None,
         }
     }
+
+    /// Those of a packet whose network layer was found in a frame that begins with `head`.
+    pub(super) fn of(head: &[u8], network: Network) -> Option<Self> {
+        match network {
+            Network::V4(ip) => {
+                let both = head.get(ip.at + ipv4::SOURCE..)?.first_chunk::<8>()?;
+                let address = |at: usize| Ipv4Addr::from_bits(be32(both, at));
+                Some(Self::V4 { source: address(0), destination: address(4) })
+            }
+            Network::V6(ip) => {
+                let both = head.get(ip.at + ipv6::SOURCE..)?;
+                let (source, rest) = both.split_first_chunk::<16>()?;
+                let destination = rest.first_chunk::<16>()?;
+                let [source, destination] = [source, destination].map(|one| Ipv6Addr::from(*one));
+                Some(Self::V6 { source, destination })
+            }
+            Network::Other => None,
+        }
+    }
+
+    /// The sender.
+    #[must_use]
+    pub fn source(self) -> IpAddr {
+        match self {
+            Self::V4 { source, .. } => source.into(),
+            Self::V6 { source, .. } => source.into(),
+        }
+    }
+
+    /// The receiver.
+    #[must_use]
+    pub fn destination(self) -> IpAddr {
+        match self {
+            Self::V4 { destination, .. } => destination.into(),
+            Self::V6 { destination, .. } => destination.into(),
+        }
+    }
+
+    /// The way back.
+    #[must_use]
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::V4 { source, destination } => {
+                Self::V4 { source: destination, destination: source }
+            }
+            Self::V6 { source, destination } => {
+                Self::V6 { source: destination, destination: source }
+            }
+        }
+    }
 }
 
 impl Route {
@@ -78,17 +127,31 @@ impl Route {
         self.packet(UDP, &message)
     }
 
+    /// The frame of an ICMP message of the packet's version of IP, whose checksum is filled in; `None` as for
+    /// [`icmpv6`](Self::icmpv6).
+    #[must_use]
+    pub fn icmp(&self, message: &[u8]) -> Option<Vec<u8>> {
+        if matches!(self.ip, IpEnds::V6 { .. }) {
+            return self.icmpv6(message);
+        }
+        let mut message = message.to_vec();
+        message.get_mut(ICMP_CHECKSUM..ICMP_CHECKSUM + 2)?.fill(0);
+        let checksum = Sum::of(&message).checksum();
+        put16(&mut message, ICMP_CHECKSUM, checksum);
+        self.packet(ICMP, &message)
+    }
+
     /// The frame of an ICMPv6 message, whose checksum is filled in; `None` for IPv4, and for a
     /// message that has no checksum field or is too long for a packet.
     #[must_use]
     pub fn icmpv6(&self, message: &[u8]) -> Option<Vec<u8>> {
         let mut message = message.to_vec();
-        if !matches!(self.ip, IpEnds::V6 { .. }) || message.len() < ICMPV6_CHECKSUM + 2 {
+        if !matches!(self.ip, IpEnds::V6 { .. }) || message.len() < ICMP_CHECKSUM + 2 {
             return None;
         }
-        put16(&mut message, ICMPV6_CHECKSUM, 0);
+        put16(&mut message, ICMP_CHECKSUM, 0);
         let checksum = self.sum(ICMPV6, &message)?.checksum();
-        put16(&mut message, ICMPV6_CHECKSUM, checksum);
+        put16(&mut message, ICMP_CHECKSUM, checksum);
         self.packet(ICMPV6, &message)
     }
 

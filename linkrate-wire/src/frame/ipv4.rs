@@ -16,6 +16,8 @@ pub const IDENTIFICATION: usize = 4;
 pub const FRAGMENT: usize = 6;
 /// Offset of the time to live in the header.
 pub const TTL: usize = 8;
+/// Offset of the number of the protocol behind the header.
+pub const PROTOCOL: usize = 9;
 /// Offset of the header checksum in the header.
 pub const CHECKSUM: usize = 10;
 /// Offset of the source address, which the destination follows.
@@ -23,6 +25,7 @@ pub const SOURCE: usize = 12;
 
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS_OR_OFFSET: u16 = 0x3fff;
+const OFFSET: u16 = 0x1fff;
 
 /// Where an IPv4 header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +40,13 @@ pub struct Ipv4 {
     pub dont_fragment: bool,
     /// The identification.
     pub identification: u16,
+}
+
+/// The fragment offset of the header at `at`, in units of eight octets; of a header that is cut off, none that a packet
+/// has.
+pub(crate) fn fragment_offset(frame: &[u8], at: usize) -> u16 {
+    let field = frame.get(at + FRAGMENT..).and_then(|rest| rest.first_chunk());
+    field.map_or(u16::MAX, |field| u16::from_be_bytes(*field) & OFFSET)
 }
 
 impl Ipv4 {

@@ -144,9 +144,9 @@ pub fn tag_bytes(head: &[u8]) -> usize {
     (0..usize::from(MAX_TAGS)).take_while(is_tag).count() * TAG
 }
 
-/// The header, and the end of the frame as an 802.3 length tells it.
+/// Tags, bytes of header, and the type or length at its end.
 #[inline]
-pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError> {
+fn ethernet(extent: Extent<'_>) -> Result<(u8, usize, u16), FrameError> {
     has("bytes of Ethernet header", extent, 0, ETHERNET)?;
     let frame = extent.head;
     let mut length = ETHERNET;
@@ -158,6 +158,21 @@ pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError
         tags += 1;
         value = be16(frame, length - 2);
     }
+    Ok((tags, length, value))
+}
+
+/// The header of a frame whose 802.3 length, if it has one, is not read.
+pub(super) fn parse_type(extent: Extent<'_>) -> Result<LinkLayer, FrameError> {
+    let (tags, length, value) = ethernet(extent)?;
+    let ether_type = if value >= MIN_TYPE { value } else { 0 };
+    Ok(LinkLayer { tags, snap: false, ether_type, length })
+}
+
+/// The header, and the end of the frame as an 802.3 length tells it.
+#[inline]
+pub(super) fn parse(extent: Extent<'_>) -> Result<(LinkLayer, usize), FrameError> {
+    let (tags, mut length, value) = ethernet(extent)?;
+    let frame = extent.head;
     if value >= MIN_TYPE {
         return Ok((LinkLayer { tags, snap: false, ether_type: value, length }, extent.length));
     }

@@ -1,9 +1,13 @@
 //! The TCP header (RFC 9293): offsets, and the flags as bits.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use super::error::{FrameError, has};
-use super::{Extent, Headers, Network, Transport, be16, be32, ipv4, ipv6};
+use super::{
+    Extent, Headers, ICMP, ICMPV6, IpEnds, Ipv4, Ipv6, Network, TCP, Transport, be16, be32, ipv4,
+    ipv6, slices,
+};
+use crate::lro::Parts;
 
 /// Bytes of a header without options.
 pub const HEADER: usize = 20;
@@ -93,32 +97,92 @@ impl Segment {
     }
 }
 
+/// Sender and receiver of a packet whose ports are at `at`.
+fn ends(head: &[u8], network: Network, at: usize) -> Option<(SocketAddr, SocketAddr)> {
+    let ip = IpEnds::of(head, network)?;
+    let ports = head.get(at..)?.first_chunk::<4>()?;
+    let source = SocketAddr::new(ip.source(), be16(ports, 0));
+    Some((source, SocketAddr::new(ip.destination(), be16(ports, 2))))
+}
+
+/// Octets of an ICMP error before the packet that it quotes (RFC 792; RFC 4443, 2.1).
+const ICMP_HEADER: usize = 8;
+/// Octets of the quoted packet up to its ports: the longest header of IPv4.
+const QUOTED: usize = 60 + 4;
+
 impl Headers {
+    /// Sender and receiver of a TCP segment of which this is the first fragment. `head` must be that of the frame that
+    /// was parsed.
+    #[must_use]
+    pub fn fragment_ends(&self, head: &[u8]) -> Option<(SocketAddr, SocketAddr)> {
+        if self.transport != Transport::Fragment {
+            return None;
+        }
+        let octets = head.get(self.payload..)?;
+        let (protocol, offset, at) = match self.network {
+            Network::V4(ip) => {
+                (self.protocol(head)?, ipv4::fragment_offset(head, ip.at), self.payload)
+            }
+            // RFC 8200, 4.5
+            Network::V6(_) => {
+                let [protocol, _, high, low, ..] = *octets.first_chunk::<8>()?;
+                (protocol, u16::from_be_bytes([high, low]) & !7, self.payload + 8)
+            }
+            Network::Other => return None,
+        };
+        (protocol == TCP && offset == 0).then(|| ends(head, self.network, at))?
+    }
+
+    /// Sender and receiver of the TCP segment that an ICMP error is about. The frame must be the one that was parsed.
+    #[must_use]
+    pub fn quoted_ends(&self, frame: &impl Parts) -> Option<(SocketAddr, SocketAddr)> {
+        let head = frame.head();
+        // destination unreachable, time exceeded, parameter problem; packet too big
+        let kinds: &[u8] = match (self.network, self.protocol(head)?) {
+            _ if self.transport != Transport::Other => return None,
+            (Network::V4(_), ICMP) => &[3, 11, 12],
+            (Network::V6(_), ICMPV6) => &[1, 2, 3, 4],
+            _ => return None,
+        };
+        let mut octets = [0; ICMP_HEADER + QUOTED];
+        let range = self.payload..self.end.min(self.payload + octets.len());
+        let mut length = 0;
+        for part in slices(head, frame.tail(), range) {
+            octets.get_mut(length..length + part.len())?.copy_from_slice(part);
+            length += part.len();
+        }
+        let octets = octets.get(..length)?;
+        octets.first().filter(|kind| kinds.contains(kind))?;
+        let at = ICMP_HEADER;
+        let first = *octets.get(at)?;
+        match first >> 4 {
+            4 => {
+                let (protocol, length) =
+                    (*octets.get(at + ipv4::PROTOCOL)?, usize::from(first & 15) * 4);
+                let is_first = ipv4::fragment_offset(octets, at) == 0;
+                let ip =
+                    Ipv4 { at, length, fragment: false, dont_fragment: false, identification: 0 };
+                (protocol == TCP && is_first).then(|| ends(octets, Network::V4(ip), at + length))?
+            }
+            6 => {
+                let ip = Ipv6 { at, length: ipv6::HEADER, fragment: false, routed: false };
+                let is_tcp = *octets.get(at + ipv6::NEXT_HEADER)? == TCP;
+                is_tcp.then(|| ends(octets, Network::V6(ip), at + ipv6::HEADER))?
+            }
+            _ => None,
+        }
+    }
+
     /// The TCP segment that a frame carries, or the superframe that several of them make. `head` must
     /// be that of the frame that was parsed.
     #[must_use]
     pub fn tcp_segment(&self, head: &[u8]) -> Option<Segment> {
         let Transport::Tcp { at } = self.transport else { return None };
         let tcp = head.get(at..at + HEADER)?;
-        let (source, destination): (IpAddr, IpAddr) = match self.network {
-            Network::V4(ip) => {
-                let both = head.get(ip.at + ipv4::SOURCE..)?.first_chunk::<8>()?;
-                let address = |at: usize| Ipv4Addr::from_bits(be32(both, at)).into();
-                (address(0), address(4))
-            }
-            Network::V6(ip) => {
-                let both = head.get(ip.at + ipv6::SOURCE..)?.first_chunk::<32>()?;
-                let (source, destination) = both.split_at(16);
-                let address = |bytes: &[u8]| {
-                    bytes.first_chunk::<16>().map(|bytes| Ipv6Addr::from(*bytes).into())
-                };
-                (address(source)?, address(destination)?)
-            }
-            Network::Other => return None,
-        };
+        let (source, destination) = ends(head, self.network, at)?;
         Some(Segment {
-            source: SocketAddr::new(source, be16(tcp, 0)),
-            destination: SocketAddr::new(destination, be16(tcp, 2)),
+            source,
+            destination,
             sequence: be32(tcp, SEQUENCE),
             acknowledgement: be32(tcp, ACKNOWLEDGEMENT),
             flags: flags(head, at),

@@ -118,8 +118,8 @@ pub struct Session {
     /// The intervals that count. Those of a session that is up follow the wanted ones when the
     /// other end has answered the poll, where they would otherwise break its detection.
     used: Intervals,
-    /// A poll is under way.
-    polls: bool,
+    /// The poll that is under way: at most one (RFC 5880, 6.5).
+    poll: Option<Poll>,
     /// When a packet was last sent in turn, and when the next one is due.
     sent: Option<Duration>,
     next: Option<Duration>,
@@ -128,6 +128,20 @@ pub struct Session {
     urgent_since: Duration,
     /// When the other end counts as lost.
     deadline: Option<Duration>,
+}
+
+/// A poll. All of its packets tell the same intervals, so that its answer is known to be for these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Poll {
+    intervals: Intervals,
+    /// A packet has told them.
+    is_sent: bool,
+}
+
+impl Poll {
+    const fn of(intervals: Intervals) -> Self {
+        Self { intervals, is_sent: false }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,7 +184,7 @@ impl Session {
             diagnostic: Diagnostic::None,
             remote: Remote::UNKNOWN,
             used: config.intervals,
-            polls: false,
+            poll: None,
             sent: None,
             next: Some(Duration::ZERO),
             urgent: 0,
@@ -228,8 +242,8 @@ impl Session {
     /// The packet that tells the present state. It also tells intervals that only a poll will make
     /// used ones.
     fn packet(&self) -> Bfd {
-        let wanted = self.config.intervals;
-        let desired = wanted.desired_min_tx_us;
+        let told = self.poll.map_or(self.config.intervals, |poll| poll.intervals);
+        let desired = told.desired_min_tx_us;
         Bfd {
             diagnostic: self.diagnostic,
             state: self.state,
@@ -241,20 +255,33 @@ impl Session {
             own: self.config.discriminator.get(),
             other: self.remote.discriminator,
             desired_min_tx_us: if self.state == State::Up { desired } else { desired.max(SLOW_US) },
-            required_min_rx_us: wanted.required_min_rx_us,
+            required_min_rx_us: told.required_min_rx_us,
             required_min_echo_rx_us: 0,
         }
+    }
+
+    /// The same, which asks for an answer while a poll is under way.
+    fn polling_packet(&self) -> Bfd {
+        Bfd { poll: self.poll.is_some(), ..self.packet() }
+    }
+
+    fn send(&mut self, packet: Bfd, actions: &mut Vec<Action>) {
+        if let Some(poll) = self.poll.as_mut().filter(|_| packet.poll) {
+            poll.is_sent = true;
+        }
+        actions.push(Action::Send(packet));
     }
 
     /// Whether packets go out in turn (RFC 5880, 6.8.7).
     fn is_periodic(&self) -> bool {
         let both_up = self.state == State::Up && self.remote.state == State::Up;
-        self.remote.min_rx_us > 0 && (self.polls || !(self.remote.demand && both_up))
+        self.remote.min_rx_us > 0 && (self.poll.is_some() || !(self.remote.demand && both_up))
     }
 
     /// Sends a packet in turn and plans the next.
     fn send_in_turn(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        actions.push(Action::Send(Bfd { poll: self.polls, ..self.packet() }));
+        let packet = self.polling_packet();
+        self.send(packet, actions);
         self.sent = Some(now);
         self.next = Some(now + self.varied());
     }
@@ -266,7 +293,7 @@ impl Session {
         }
         if self.urgent < MAX_URGENT {
             self.urgent += 1;
-            actions.push(Action::Send(packet));
+            self.send(packet, actions);
         }
     }
 
@@ -297,10 +324,10 @@ impl Session {
         actions.push(Action::Changed { from, to, diagnostic });
         self.used = self.config.intervals;
         // a second becomes the wanted interval, which the other end is to know
-        self.polls = to == State::Up;
+        self.poll = (to == State::Up).then_some(Poll::of(self.config.intervals));
         self.plan(now);
         if self.remote.min_rx_us > 0 {
-            let packet = Bfd { poll: self.polls, ..self.packet() };
+            let packet = self.polling_packet();
             self.send_urgent(now, packet, actions);
         }
     }
@@ -319,9 +346,8 @@ impl Session {
             multiplier: packet.detect_multiplier,
             demand: packet.demand,
         };
-        if packet.is_final && self.polls {
-            self.polls = false;
-            self.used = self.config.intervals;
+        if packet.is_final {
+            self.take_final();
         }
         self.deadline = self.detection_time().map(|time| now + time);
         if self.interval() != interval {
@@ -360,6 +386,18 @@ impl Session {
         }
     }
 
+    /// The other end has the intervals of the poll (RFC 5880, 6.8.3), and not those that were set since its packets
+    /// went out: they are told by a poll of their own.
+    fn take_final(&mut self) {
+        let Some(Poll { intervals, .. }) = self.poll.take_if(|poll| poll.is_sent) else { return };
+        let wanted = self.config.intervals;
+        self.used = Intervals {
+            desired_min_tx_us: intervals.desired_min_tx_us.min(wanted.desired_min_tx_us),
+            required_min_rx_us: intervals.required_min_rx_us.max(wanted.required_min_rx_us),
+        };
+        self.poll = (intervals != wanted).then_some(Poll::of(wanted));
+    }
+
     /// RFC 5880, 6.8.3: an interval that grows, and a requirement that shrinks, wait for the end of
     /// the poll.
     fn set(&mut self, now: Duration, intervals: Intervals) {
@@ -375,7 +413,10 @@ impl Session {
         if !up || wanted.required_min_rx_us > self.used.required_min_rx_us {
             self.used.required_min_rx_us = wanted.required_min_rx_us;
         }
-        self.polls = up;
+        self.poll = match self.poll {
+            Some(poll) if up && poll.is_sent => Some(poll),
+            _ => up.then_some(Poll::of(wanted)),
+        };
         self.plan(now);
     }
 }

@@ -120,7 +120,7 @@ impl System {
         if !is_slow && !frame.starts_with(&slow::GROUP.0) {
             return false;
         }
-        let Some(at) = self.admit(now, port) else { return true };
+        let Some(at) = self.enabled(port) else { return true };
         let control = headers.map(|headers| Control::of(frame, &headers));
         let Some(Ok(Some(Control::Slow(message)))) = control else {
             let illegal = is_slow || control.is_none();
@@ -129,10 +129,12 @@ impl System {
             return true;
         };
         match message.subtype {
+            Subtype::Lacp if !at.reads_lacpdu(now) => {}
             Subtype::Lacp => match Lacpdu::parse(message.data) {
                 Ok(pdu) => self.receive_lacpdu(now, port, &pdu, actions),
                 Err(_) => at.counters.illegal_rx += 1,
             },
+            Subtype::Marker if !at.reads_marker(now) => {}
             Subtype::Marker => match Marker::parse(message.data) {
                 Ok(pdu) => self.receive_marker(now, port, &pdu, actions),
                 Err(_) => at.counters.illegal_rx += 1,
@@ -142,14 +144,9 @@ impl System {
         true
     }
 
-    /// The port, if its link is up and it may still read a frame at `now`.
-    fn admit(&mut self, now: Duration, port: u16) -> Option<&mut Port> {
-        let port = self.ports.get_mut(&port).filter(|port| port.enabled())?;
-        if port.read.take(now) {
-            return Some(port);
-        }
-        port.counters.too_fast_rx += 1;
-        None
+    /// The port, if its link is up.
+    fn enabled(&mut self, port: u16) -> Option<&mut Port> {
+        self.ports.get_mut(&port).filter(|port| port.enabled())
     }
 
     fn receive_lacpdu(
@@ -340,13 +337,13 @@ impl Machine for System {
                 return;
             }
             Event::Lacpdu { port, pdu } => {
-                if self.admit(now, port).is_some() {
+                if self.enabled(port).is_some_and(|port| port.reads_lacpdu(now)) {
                     self.receive_lacpdu(now, port, &pdu, actions);
                 }
                 return;
             }
             Event::Marker { port, pdu } => {
-                if self.admit(now, port).is_some() {
+                if self.enabled(port).is_some_and(|port| port.reads_marker(now)) {
                     self.receive_marker(now, port, &pdu, actions);
                 }
                 return;

@@ -304,7 +304,7 @@ impl History {
     fn events(&self, end: u8) -> Vec<Event> {
         let max_active = self.max_active[usize::from(end) - 1];
         let wait_to_restore = seconds(self.wait_to_restore[usize::from(end) - 1]);
-        let settings = GroupSettings { max_active, wait_to_restore };
+        let settings = GroupSettings { max_active, wait_to_restore, fallback: false };
         let group = |key| Event::SetGroup { key, settings };
         let mut events = vec![group(KEY), group(KEY + 1)];
         for port in 1..=self.ports {

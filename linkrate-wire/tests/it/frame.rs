@@ -1,7 +1,11 @@
 //! Where headers are found, and what is refused.
 
+use std::net::{IpAddr, SocketAddr};
+
 use crate::common::{Packet, bytes, strategy};
-use linkrate_wire::frame::{Headers, Network, Transport, Verification, tcp};
+use linkrate_wire::frame::{
+    Headers, IpEnds, MacAddress, Network, Route, Transport, Verification, tcp,
+};
 use proptest::prelude::*;
 
 fn refusal(frame: &[u8]) -> String {
@@ -52,6 +56,56 @@ fn a_segment_is_named_by_its_ends_and_its_place() {
     assert_eq!(headers.tcp_segment(&datagram), None);
 }
 
+/// RFC 4443: errors over IPv6 quote as much as fits, and their type is below 128.
+#[test]
+fn errors_of_ipv6_tell_the_segment_that_they_are_about() {
+    let sent = Packet::tcp6(bytes(100)).frame();
+    let segment = Headers::parse(&sent).expect("a good frame").tcp_segment(&sent);
+    let segment = segment.expect("a segment");
+    let IpAddr::V6(source) = segment.destination.ip() else { panic!("IPv6") };
+    let IpAddr::V6(destination) = segment.source.ip() else { panic!("IPv6") };
+    let of = |kind: u8, quoted: &[u8]| {
+        let (from, to) = (MacAddress([2; 6]), MacAddress([4; 6]));
+        let ip = IpEnds::V6 { source, destination };
+        let route = Route { source: from, destination: to, ip, hops: 64, class: 0 };
+        let error = route.icmpv6(&[&[kind, 0, 0, 0, 0, 0, 5, 0], quoted].concat());
+        let error = error.expect("it fits");
+        let headers = Headers::parse(&error).expect("a good frame");
+        let split = headers.payload;
+        let parts = headers.quoted_ends(&(&error[..split], &error[split..]));
+        assert_eq!(headers.quoted_ends(&error), parts);
+        parts
+    };
+    let ends = Some((segment.source, segment.destination));
+    assert_eq!([1, 2, 3, 4].map(|kind| of(kind, &sent[14..])), [ends; 4]);
+    assert_eq!((of(128, &sent[14..]), of(2, &sent[14..14 + 43])), (None, None));
+    let datagram = Packet::udp4(bytes(9)).frame();
+    assert_eq!(of(1, &datagram[14..]), None);
+}
+
+#[test]
+fn the_first_fragment_tells_its_segment() {
+    let of = |packet: Packet| {
+        let frame = packet.frame();
+        Headers::parse(&frame).expect("a good frame").fragment_ends(&frame)
+    };
+    let ports = |ends: Option<(SocketAddr, SocketAddr)>| {
+        ends.map(|(source, destination)| (source.port(), destination.port()))
+    };
+    let first = of(Packet { fragment: 0x2000, ..Packet::tcp4(bytes(90)) });
+    assert_eq!(ports(first), Some((1500, 8000)));
+    assert_eq!(of(Packet { fragment: 0x2001, ..Packet::tcp4(bytes(90)) }), None);
+    assert_eq!(of(Packet { fragment: 0x2000, ..Packet::udp4(bytes(90)) }), None);
+    assert_eq!(of(Packet::tcp4(bytes(90))), None);
+    let of_ipv6 = |offset: u8| {
+        of(Packet {
+            extensions: vec![(44, vec![0, offset, 0, 0, 0, 9])],
+            ..Packet::tcp6(bytes(90))
+        })
+    };
+    assert_eq!((ports(of_ipv6(1)), of_ipv6(9)), (Some((1500, 8000)), None));
+}
+
 #[test]
 fn ethernet_padding_is_not_payload() {
     let frame = Packet { padding: 5, ..Packet::tcp4(vec![7]) }.frame();
@@ -68,6 +122,60 @@ fn the_802_3_length_ends_the_packet() {
     assert_eq!(refusal(&frame), "IPv4 total length at byte 24 is 50, expected 20 to 49");
     frame[13] = 59;
     assert_eq!(refusal(&frame), "802.3 length at byte 12 is 59, expected 0 to 58");
+}
+
+/// Of a frame that contradicts itself the link header alone is read, and of one that has none nothing.
+#[test]
+fn a_link_header_is_read_whatever_is_behind_it() {
+    let mut frame = Packet { tags: vec![(0x8100, 8)], ..Packet::tcp4(bytes(10)) }.frame();
+    frame[18] = 0x44;
+    assert!(Headers::parse(&frame).is_err());
+    let headers = Headers::of_link(&frame, 0).expect("a link header");
+    let link = headers.link;
+    assert_eq!((link.tags, link.ether_type, link.length), (1, 0x0800, 18));
+    assert_eq!((headers.transport, headers.end), (Transport::Other, frame.len()));
+    assert_eq!((headers.ports(&frame), headers.tcp_segment(&frame)), (None, None));
+    // 802.3: a SNAP header stays known, lengths that cannot be are not read
+    let mut frame = Packet { snap: true, ..Packet::tcp4(bytes(10)) }.frame();
+    frame[22] = 0x44;
+    assert!(Headers::of_link(&frame, 0).is_ok_and(|headers| headers.link.snap));
+    for length in [0x05dd_u16, 0x05ff, 1000] {
+        frame[12..14].copy_from_slice(&length.to_be_bytes());
+        let headers = Headers::of_link(&frame, 0).expect("a link header");
+        assert_eq!(
+            (headers.link.ether_type, headers.link.length, headers.link.snap),
+            (0, 14, false)
+        );
+    }
+    assert!(Headers::of_link(&frame[..13], 40).is_err());
+}
+
+/// RFC 768 lets bytes follow a datagram within its packet, which its checksum does not cover.
+#[test]
+fn a_checksum_covers_the_rest_only_where_the_datagram_ends_with_the_frame() {
+    let covers = |frame: &[u8]| {
+        let headers = Headers::parse(frame).expect("a good frame");
+        let verified = headers.transport_checksum_parts(frame, &[]);
+        assert_eq!(verified, Verification::Right);
+        let split = headers.payload;
+        let whole = headers.checksum_covers_rest(&frame);
+        assert_eq!(headers.checksum_covers_rest(&(&frame[..split], &frame[split..])), whole);
+        whole
+    };
+    for packet in [Packet::tcp4(bytes(9)), Packet::udp4(bytes(9)), Packet::tcp6(bytes(9))] {
+        let mut frame = packet.frame();
+        assert!(covers(&frame));
+        frame.extend([0; 7]);
+        assert!(covers(&frame), "padding of zeros");
+        frame.push(3);
+        assert!(!covers(&frame), "other padding");
+    }
+    // a shorter length of UDP, with the checksum of that
+    let mut frame = Packet::udp4(bytes(4)).frame();
+    frame.extend(*b"trailer!");
+    let total = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&total.to_be_bytes());
+    assert!(!covers(&frame));
 }
 
 #[test]

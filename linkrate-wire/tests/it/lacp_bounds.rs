@@ -78,8 +78,32 @@ fn what_comes_too_fast_is_dropped_unread() {
     }
     let after = lone.status(1).counters;
     let read = after.lacpdus_rx - before.lacpdus_rx;
-    assert_eq!((sent, read, after.too_fast_rx), (100_000, 200, 100_000 - 200));
+    assert_eq!((sent, read, after.too_fast_rx), (100_000, 100, 100_000 - 100));
     assert_eq!(lone.distributing(), [1], "the partner is heard");
+}
+
+/// IEEE 802.3, 57A.2: ten frames a second are of one slow protocol.
+#[test]
+fn other_slow_protocols_do_not_starve_lacp() {
+    let mut lone = Lone::with_partner(1, group());
+    lone.after(seconds(1));
+    let good = lone.pdu(1, partner(id(100, 9), 1, READY)).frame(STATION);
+    let oam = frame(slow::GROUP, STATION, slow::ETHER_TYPE, &[3, 0, 0]);
+    let requester = Requester { port: 1, system: STATION, transaction: 1 };
+    let marker = Marker { kind: Kind::Information, requester }.frame(STATION);
+    let before = lone.status(1).counters;
+    for _ in 0..100 {
+        for frame in [&oam, &oam, &oam, &marker, &marker] {
+            lone.event(Event::Frame { port: 1, frame: frame.clone() });
+        }
+        lone.after(ms(50));
+    }
+    lone.event(Event::Frame { port: 1, frame: good });
+    let after = lone.status(1).counters;
+    assert_eq!(after.lacpdus_rx - before.lacpdus_rx, 1);
+    assert_eq!(after.unknown_rx - before.unknown_rx, 300);
+    // of 40 markers a second
+    assert_eq!((after.marker_pdus_rx - before.marker_pdus_rx, after.too_fast_rx), (50, 150));
 }
 
 /// Whatever a partner says, and how often: three PDUs a second, and not more notices than PDUs read.
@@ -167,8 +191,9 @@ fn markers_are_answered_at_once_up_to_a_bound() {
         lone.event(Event::Marker { port: 1, pdu });
     }
     let counters = lone.status(1).counters;
-    assert_eq!((counters.marker_pdus_rx, counters.marker_response_pdus_tx), (16, 5));
-    assert_eq!((counters.markers_unanswered, lone.actions.len()), (11, 4));
+    assert_eq!((counters.marker_pdus_rx, counters.marker_response_pdus_tx), (10, 5));
+    assert_eq!((counters.markers_unanswered, counters.too_fast_rx), (5, 6));
+    assert_eq!(lone.actions.len(), 4);
     // a link that is down carries no frame
     lone.after(seconds(1));
     lone.down(1);

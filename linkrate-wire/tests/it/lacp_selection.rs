@@ -25,6 +25,37 @@ fn restored_after(seconds: u64) -> GroupSettings {
     GroupSettings { wait_to_restore: Duration::from_secs(seconds), ..group() }
 }
 
+/// IEEE 802.1AX, 6.4.7 and 6.4.12: with Partner_Admin in sync, a port in DEFAULTED works as an individual link.
+#[test]
+fn without_a_partner_one_port_works_alone_if_the_group_says_so() {
+    let mut lone = Lone::new(2, group());
+    lone.after(seconds(10));
+    assert_eq!((lone.distributing(), lone.reason(1)), (vec![], Some(Reason::NoPartner)));
+    let fallback = GroupSettings { fallback: true, ..group() };
+    lone.event(Event::SetGroup { key: KEY, settings: fallback });
+    lone.after(seconds(3));
+    assert_eq!(lone.distributing(), [1]);
+    assert_eq!(lone.reason(2), Some(Reason::BesideIndividual { port: 1 }));
+    // it goes on asking for a partner
+    let asked = lone.sent(1).len();
+    lone.after(seconds(5));
+    assert!(lone.sent(1).len() >= asked + 5);
+    lone.down(1);
+    lone.after(seconds(3));
+    assert_eq!(lone.distributing(), [2]);
+    // a partner on another port is better than none on this one
+    lone.up(1, GIGABIT);
+    lone.hear_for(seconds(4), &all_ready(1));
+    assert_eq!((lone.distributing(), lone.reason(2)), (vec![1], Some(Reason::NoPartner)));
+    lone.hear_for(seconds(4), &all_ready(2));
+    assert_eq!(lone.distributing(), [1, 2]);
+    // the partner goes away
+    lone.after(seconds(12));
+    assert_eq!(lone.distributing().len(), 1);
+    lone.event(Event::SetGroup { key: KEY, settings: group() });
+    assert_eq!(lone.distributing(), [0; 0]);
+}
+
 #[test]
 fn the_better_system_chooses_the_active_ports() {
     // own priorities favour 3 and 4, the partner's favour 1 and 2

@@ -317,6 +317,48 @@ fn a_partner_can_ask_for_silence() {
     }
 }
 
+/// RFC 5880, 6.5 and 6.8.3: the answer to a poll is for the intervals that the poll told, and not for
+/// those that were set since.
+#[test]
+fn a_final_acknowledges_the_intervals_of_its_poll_alone() {
+    let mut session = Session::new(config(1), 7);
+    let mut actions = Vec::new();
+    let answer = Bfd { is_final: true, ..packet(State::Up, 1) };
+    session.handle(MS, Event::Received(packet(State::Init, 1)), &mut actions);
+    session.handle(2 * MS, Event::Received(answer), &mut actions);
+    let polled = |session: &mut Session| {
+        let mut actions = Vec::new();
+        let due = session.due().expect("a packet");
+        session.poll(due, &mut actions);
+        let [Action::Send(packet)] = actions[..] else { panic!("{actions:?}") };
+        assert!(packet.poll);
+        (packet.desired_min_tx_us, due)
+    };
+    session.handle(3 * MS, Event::Set(Intervals::both(100_000)), &mut actions);
+    let (told, at) = polled(&mut session);
+    assert_eq!(told, 100_000);
+    session.handle(at, Event::Set(Intervals::both(1_000_000)), &mut actions);
+    // the poll goes on as it began
+    let (told, at) = polled(&mut session);
+    assert_eq!((told, session.interval()), (100_000, 50 * MS));
+    session.handle(at, Event::Received(answer), &mut actions);
+    assert_eq!(session.interval(), 100 * MS);
+    // the answer to its second packet is none to the poll that follows, which has not gone out
+    session.handle(at + MS, Event::Received(answer), &mut actions);
+    assert_eq!(session.interval(), 100 * MS);
+    let (told, at) = polled(&mut session);
+    assert_eq!(told, 1_000_000);
+    session.handle(at, Event::Received(answer), &mut actions);
+    assert_eq!(session.interval(), SECOND);
+    // an interval that shrinks is used at once, also under a poll
+    session.handle(at, Event::Set(Intervals::both(2_000_000)), &mut actions);
+    let (_, at) = polled(&mut session);
+    session.handle(at, Event::Set(Intervals::both(60_000)), &mut actions);
+    assert_eq!(session.interval(), 60 * MS);
+    session.handle(at, Event::Received(answer), &mut actions);
+    assert_eq!(session.interval(), 60 * MS);
+}
+
 /// However fast a partner polls or changes its state, packets out of turn are few.
 #[test]
 fn a_partner_that_floods_gets_few_answers() {

@@ -168,7 +168,7 @@ fn a_client_speaks_for_itself_alone() {
         // questions and notices under another name
         asked,
         LaneControl { operation: Operation::Topology, ..asked },
-        LaneControl { operation: Operation::NegativeArp, ..register },
+        LaneControl { operation: Operation::NegativeArp, ..asked },
         LaneControl::request(Operation::Ready),
         LaneControl { operation: Operation::Configure, ..register },
     ] {
@@ -182,6 +182,9 @@ fn a_client_speaks_for_itself_alone() {
         ..asked.answered(Status::SUCCESS)
     };
     assert_eq!(les.answers(liar, &own), [(one, own)]);
+    let moved = LaneControl { operation: Operation::NegativeArp, ..register };
+    let told: Vec<_> = les.answers(liar, &moved).into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(told, [moved]);
 }
 
 #[test]

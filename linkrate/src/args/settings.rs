@@ -98,6 +98,7 @@ const HEADINGS: [(&str, &[&str]); 8] = [
             "balance",
             "switch-balance",
             "lacp-rate",
+            "lacp-fallback",
             "marker",
             "system-priority",
             "max-active",

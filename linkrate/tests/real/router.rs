@@ -9,6 +9,9 @@ use serde_json::Value;
 /// The first client behind a router.
 const BEHIND: &str = "198.19.255.2";
 
+/// The same client over IPv6.
+const BEHIND_IPV6: &str = "2001:2::c613:ff02";
+
 /// The ports of the aggregate of a lab.
 fn members(lab: &Up) -> Vec<Value> {
     let document = lab.linkrate("adapter aggregate --json").json();
@@ -55,6 +58,15 @@ fn a_router_forwards_with_one_hop_less() {
     assert_ne!(last.code(), Some(0), "the router took the last hop: {}", last.stdout);
     let shown = lab.linkrate("lab show").stdout;
     assert!(shown.contains("router, 198.18.0.254 to the sut"), "{shown}");
+    // traceroute shows the router, and it answers for itself
+    assert!(last.stdout.contains("From 198.18.0.254"), "{}", last.stdout);
+    assert_eq!(lab.run("sut", "ping -c 1 -W 2 198.18.0.254").code(), Some(0));
+    let nowhere = lab.run("sut", "ping -c 1 -W 1 192.0.2.1");
+    assert!(nowhere.stdout.contains("Destination Net Unreachable"), "{}", nowhere.stdout);
+    let reached = lab.run("sut", &format!("ping -c 2 -W 2 {BEHIND_IPV6}"));
+    assert!(reached.stdout.contains("ttl=63"), "{}", reached.stdout);
+    let last = lab.run("sut", &format!("ping -c 1 -W 1 -t 1 {BEHIND_IPV6}"));
+    assert!(last.stdout.contains("From 2001:2::c612:fe"), "{}", last.stdout);
     let large = lab.run("client-1", "ping -c 2 -W 2 -s 4000 198.18.0.1");
     assert_eq!(large.code(), Some(0), "fragments: {}", large.stdout);
 }

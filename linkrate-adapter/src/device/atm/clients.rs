@@ -5,6 +5,7 @@
 //! to the link goes with the client that is at work: the line, the state of the header check, and the time
 //! up to which cells were sent.
 
+use linkrate_wire::atm::CELL;
 use linkrate_wire::atm::cell::{self, Header};
 use linkrate_wire::atm::hec::Found;
 
@@ -50,13 +51,14 @@ impl Clients {
     }
 
     /// The client that cells are for; the first one, which counts them, if none has their connection.
-    fn of_cells(&self, train: &CellTrain) -> usize {
+    fn of_cells(&self, train: &CellTrain, at_ps: u64) -> usize {
         let connection = match train {
             CellTrain::Run(run) => run.headers.connection(),
             CellTrain::Lone(cell) => {
                 // the client itself will check it and count
-                let mut check = self.clients[self.active].headers;
-                match check.check(cell::header(cell)) {
+                let active = &self.clients[self.active];
+                let (mut check, cell_ps) = (active.headers, active.links[0].time_ps(CELL as u64));
+                match check.check(cell::header(cell), at_ps, cell_ps) {
                     Found::Corrected(header) => Header::read(header).connection,
                     Found::Right | Found::Wrong => Header::read(cell::header(cell)).connection,
                 }
@@ -112,7 +114,7 @@ impl Device for Clients {
 
     fn receive(&mut self, link: usize, pdu: Pdu, at_ps: u64, now_ps: u64) {
         let number = match &pdu {
-            Pdu::Cells(train) => self.of_cells(train),
+            Pdu::Cells(train) => self.of_cells(train, at_ps),
             Pdu::Signal(signal) => match self.of_signal(signal) {
                 Some(number) => number,
                 None => {

@@ -2,7 +2,7 @@
 
 use linkrate_wire::atm::cell::{self, Cell, Header};
 use linkrate_wire::atm::hec::Found;
-use linkrate_wire::atm::{Defect, snap};
+use linkrate_wire::atm::{CELL, Defect, snap};
 use linkrate_wire::control::arp;
 use linkrate_wire::control::atmarp::{AtmArp, Operation};
 use linkrate_wire::erf;
@@ -67,7 +67,8 @@ impl Atm {
     /// Takes a cell whose header may be wrong.
     fn take_cell(&mut self, cell: &Cell, at_ps: u64) -> Option<(usize, Result<Received, Defect>)> {
         let counters = &self.atm.counters;
-        let header = match self.headers.check(cell::header(cell)) {
+        let cell_ps = self.links[0].time_ps(CELL as u64);
+        let header = match self.headers.check(cell::header(cell), at_ps, cell_ps) {
             Found::Right => cell::header(cell),
             Found::Corrected(header) => {
                 counters.hec_corrected.add(1);

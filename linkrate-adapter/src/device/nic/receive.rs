@@ -1,6 +1,6 @@
 //! The receive half of a port: frames from the link become packets for the host.
 
-use linkrate_wire::control::{is_marker, is_of_aggregates, is_of_the_link};
+use linkrate_wire::control::{bfd, is_marker, is_of_aggregates, is_of_the_link};
 use linkrate_wire::encapsulation::{self, LinkHeader, Tag};
 use linkrate_wire::frame::{ChecksumPlace, Headers, Verification};
 use linkrate_wire::lro::{Delivery, Parts, Reason, Row};
@@ -58,9 +58,9 @@ impl Nic {
     /// Processes frames that the adapter has received.
     fn take(&mut self, burst: Burst, at_ps: u64) {
         if let Some(vnet) = burst.untouched().copied() {
-            let queue = match Headers::parse_parts(burst.head(), burst.tail().len()) {
-                Ok(headers) => self.steer(&burst.first(), &headers, at_ps),
-                Err(_) => 0,
+            let queue = match headers_of(&burst) {
+                Some(headers) => self.steer(&burst.first(), &headers, at_ps),
+                None => 0,
             };
             self.host.interface.place(queue, 1, at_ps);
             let delivery = Delivery::Frame { frame: burst, reason: Reason::Flushed };
@@ -80,9 +80,10 @@ impl Nic {
         }
     }
 
-    /// Processes one frame: checks, steering, merging.
+    /// Processes one frame: checks, steering, merging. A packet that contradicts itself goes up unread: the line was
+    /// good, and its host counts it.
     pub(super) fn take_one(&mut self, frame: WireFrame, at_ps: u64) {
-        let Ok(headers) = Headers::parse_parts(frame.head(), frame.tail().len()) else {
+        let Some(headers) = headers_of(&frame) else {
             self.shared.counters.rx_drop_malformed.add(1);
             self.link_counters().in_errors.add(1);
             return;
@@ -92,13 +93,14 @@ impl Nic {
             self.link_counters().in_errors.add(1);
             return;
         }
-        let is_of_the_link = is_of_the_link(frame.head());
+        let to_station = bfd::is_to_a_station(frame.head()) && self.host.interface.has_control();
+        let is_of_the_link = to_station || is_of_the_link(frame.head());
         if !is_of_the_link && !self.is_of_its_vlan(&frame, &headers) {
             self.shared.counters.rx_drop_vlan.add(1);
             self.link_counters().in_discards.add(1);
             return;
         }
-        if self.goes_first(&frame) {
+        if self.goes_first(&frame, to_station) {
             self.hand_to_aggregate(frame, at_ps);
             return;
         }
@@ -134,10 +136,10 @@ impl Nic {
         }
     }
 
-    /// Whether a frame is of the protocols of an aggregate and waits for no packet. A marker asks whether
-    /// the packets before it have arrived.
-    fn goes_first(&mut self, frame: &WireFrame) -> bool {
-        is_of_aggregates(frame.head())
+    /// Whether a frame is of the protocols of an aggregate and waits for no packet: one to their groups, or micro-BFD
+    /// to this station. A marker asks whether the packets before it have arrived.
+    fn goes_first(&mut self, frame: &WireFrame, to_station: bool) -> bool {
+        (to_station || is_of_aggregates(frame.head()))
             && self.host.interface.has_control()
             && !is_marker(&frame.to_vec())
     }
@@ -201,11 +203,10 @@ impl Nic {
         let (mut vnet, mut replaced, mut unmade) = (VnetHeader::default(), None, None);
         match &delivery {
             Delivery::Frame { frame, .. } => {
-                let (head, tail) = (frame.head(), frame.tail().len());
-                if let Some(headers) = known.or_else(|| Headers::parse_parts(head, tail).ok()) {
-                    replaced = self.plain(head, &headers);
+                if let Some(headers) = known.or_else(|| headers_of(frame)) {
+                    replaced = self.plain(frame.head(), &headers);
                     if verified {
-                        (vnet.checksum, unmade) = left_to_be_made(head, &headers);
+                        (vnet.checksum, unmade) = left_to_be_made(frame, &headers);
                         vnet.data_valid = unmade.is_none();
                     }
                 }
@@ -221,7 +222,9 @@ impl Nic {
             }
         }
         if let (Some((link, covered)), Some(checksum)) = (&replaced, &mut vnet.checksum) {
-            checksum.start -= (covered - link.len()) as u16;
+            let less = (covered - link.len()) as u16;
+            checksum.start -= less;
+            vnet.header_length = vnet.header_length.saturating_sub(less);
         }
         self.host.push(queue, RxDescriptor { vnet, delivery, replaced, unmade }, at_ps);
     }
@@ -268,13 +271,23 @@ impl Nic {
     }
 }
 
+/// The headers of a frame; of one that contradicts itself the link header alone. `None` without one.
+fn headers_of(frame: &impl Parts) -> Option<Headers> {
+    let (head, tail) = (frame.head(), frame.tail().len());
+    Headers::parse_parts(head, tail).or_else(|_| Headers::of_link(head, tail)).ok()
+}
+
 /// Tells a TAP that the checksum of TCP or UDP was verified: as a checksum that is still to be made,
 /// with the sum of the pseudo-header in its place. The flag for verified checksums (DATA_VALID) is
-/// for drivers of virtio devices; a TAP ignores it.
-fn left_to_be_made(head: &[u8], headers: &Headers) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
-    let Some(ChecksumPlace { at, offset, protocol }) = headers.checksum_place() else {
-        return (None, None);
-    };
+/// for drivers of virtio devices; a TAP ignores it. A host that forwards the packet makes the checksum over all that
+/// follows (`skb_checksum_help`), so one that does not cover it stays as it came, for the host to verify.
+fn left_to_be_made(
+    frame: &impl Parts,
+    headers: &Headers,
+) -> (Option<Checksum>, Option<(usize, [u8; 2])>) {
+    let place = headers.checksum_place().filter(|_| headers.checksum_covers_rest(frame));
+    let Some(ChecksumPlace { at, offset, protocol }) = place else { return (None, None) };
+    let head = frame.head();
     let Some(pseudo) = headers.pseudo_header(head, protocol, headers.end - at) else {
         return (None, None);
     };

@@ -2,6 +2,7 @@
 
 mod control;
 mod offload;
+mod received;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -304,10 +304,29 @@ impl Nic {
         let Some(toe) = self.toe.as_mut().filter(|toe| !toe.table.is_empty()) else {
             return To::Host;
         };
-        let Some(segment) = headers.tcp_segment(frame.head()) else { return To::Host };
+        let counters = &self.shared.counters;
+        let Some(segment) = headers.tcp_segment(frame.head()) else {
+            // errors about segments of the adapter are for its TCP
+            if let Some((own, far)) = headers.quoted_ends(frame) {
+                let is_there = |entry: &Entry| matches!(entry.place, Place::Adapter(_));
+                let entry = toe.table.get(&ConnectionEnds { own, far });
+                return if entry.is_some_and(is_there) { To::Adapter } else { To::Host };
+            }
+            // only the first fragment tells its connection; the others wait for it at the host
+            let Some((far, own)) = headers.fragment_ends(frame.head()) else { return To::Host };
+            let ends = ConnectionEnds { own, far };
+            let stays = |entry: &&mut Entry| {
+                entry.place != Place::Host && entry.held.is_none() && !entry.asked
+            };
+            let Some(entry) = toe.table.get_mut(&ends).filter(stays) else { return To::Host };
+            entry.asked = true;
+            counters.toe_held.add(1);
+            entry.held = Some(vec![(frame.clone(), at_ps)]);
+            self.shared.orders.ask(ends, Asks::Fragment);
+            return To::Later;
+        };
         let ends = ConnectionEnds { own: segment.destination, far: segment.source };
         let Some(entry) = toe.table.get_mut(&ends) else { return To::Host };
-        let counters = &self.shared.counters;
         if let Some(held) = &mut entry.held {
             if held.len() < MAX_HELD {
                 counters.toe_held.add(1);

@@ -180,6 +180,13 @@ impl Groups {
         self.place(port).is_some()
     }
 
+    /// Whether an address is that of the switch's own end of the link at a port.
+    pub(super) fn is_own(&self, port: usize, address: MacAddress) -> bool {
+        let Some((group, place)) = self.place(port) else { return false };
+        let group = self.groups.get(group).and_then(Option::as_ref);
+        group.is_some_and(|group| group.membership.port_address(place) == address)
+    }
+
     /// The group of a port and its place there.
     fn place(&self, port: usize) -> Option<(usize, usize)> {
         self.of.get(port).copied().flatten()

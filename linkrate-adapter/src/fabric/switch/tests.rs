@@ -2,6 +2,7 @@ mod order;
 
 use linkrate_model::knobs::AggregateMode;
 use linkrate_model::{AggregateKnobs, Balance};
+use linkrate_wire::frame::{IpEnds, Route};
 use linkrate_wire::link::LinkLaw;
 use linkrate_wire::segment::Cut;
 
@@ -354,6 +355,17 @@ fn bfd_is_spoken_on_the_links_of_an_aggregate_alone() {
     // another port has a group of stations there
     switch.enter(3, to_group(linkrate_wire::control::bfd::GROUP, 8), 20);
     assert_eq!(out_by(&mut switch, 1000)[4], 1);
+    // a partner may send to the switch's end of the link (RFC 7130, 2.3), and other stations have the port too
+    let own = MacAddress([2, 0, 0xff, 0xff, 0, 1]);
+    for (destination, leaves) in [(own, 0), (MacAddress([2, 0, 0, 0, 0, 99]), 1)] {
+        let ends = ["169.254.71.1", "169.254.71.2"].map(|address| address.parse().unwrap());
+        let ip = IpEnds::new(ends[0], ends[1]).unwrap();
+        let source = MacAddress([2, 0, 0, 0, 0, 7]);
+        let route = Route { source, destination, ip, hops: 255, class: 0 };
+        let frame = route.udp(49_152, linkrate_wire::control::bfd::PORT, &[0x20; 24]).unwrap();
+        switch.enter(0, WireFrame::copied(frame).into(), 30);
+        assert_eq!(out_by(&mut switch, 1000)[4], leaves, "{destination}");
+    }
 }
 
 #[test]

@@ -41,14 +41,12 @@ pub(super) fn make(
 }
 
 /// The addresses of the interface of an aggregate, which have no VLAN in the host: the ports put their
-/// own on. Those of IPv6 are not used behind a router, which knows IPv4 alone.
+/// own on.
 pub(super) fn addresses(segment: &topology::Segment) -> BTreeSet<(IpAddr, u16)> {
-    let has_ipv6 = segment.gateways().is_none();
     let clients = 0..segment.clients.len();
     let addresses = clients.flat_map(|client| {
         let address = segment.port_address(segment.port_of(client));
-        let ipv6 = has_ipv6.then(|| IpAddr::from(topology::ipv6_address(address)));
-        std::iter::once(IpAddr::from(address)).chain(ipv6)
+        [IpAddr::from(address), topology::ipv6_address(address).into()]
     });
     addresses.map(|address| (address, 0)).collect()
 }
@@ -146,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_aggregate_has_an_address_of_ipv6_unless_a_router_is_behind_it() {
+    fn an_aggregate_has_an_address_of_both_versions() {
         let adapter = Adapter::Model(Box::new(model::find("gigabit").unwrap()));
         let testbed =
             TestbedSpec { adapter, aggregate: 2, clients_per_port: 2, ..TestbedSpec::default() };
@@ -155,7 +153,9 @@ mod tests {
             let addresses = addresses(&topology.segments[0]);
             addresses.iter().map(|(ip, _)| ip.to_string()).collect::<Vec<_>>()
         };
-        assert_eq!(of(&testbed), ["198.18.0.1", "2001:2::c612:1"]);
-        assert_eq!(of(&TestbedSpec { router: true, ..testbed }), ["198.18.0.1"]);
+        for router in [false, true] {
+            let testbed = TestbedSpec { router, ..testbed.clone() };
+            assert_eq!(of(&testbed), ["198.18.0.1", "2001:2::c612:1"]);
+        }
     }
 }

@@ -31,8 +31,8 @@ pub struct Counters {
     pub actor_changes: u64,
     /// Changes of the link aggregation group as the partner sees it.
     pub partner_changes: u64,
-    /// Beyond the MIB: slow protocol frames dropped unread, because more arrived in a second than
-    /// two protocols may send.
+    /// Beyond the MIB: LACPDUs and markers dropped unread, because more arrived in a second than
+    /// the protocol may send.
     pub too_fast_rx: u64,
     /// Beyond the MIB: LACPDUs whose picture of this end is not what this end has sent last: of a
     /// partner that has not heard it yet, repeats old PDUs or invents them.

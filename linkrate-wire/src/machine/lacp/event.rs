@@ -98,12 +98,15 @@ pub struct GroupSettings {
     /// How long a port that failed must have been in order before it is used again, while the
     /// aggregate has other ports. Zero uses it at once.
     pub wait_to_restore: Duration,
+    /// While no port hears a partner, one of them works as an individual link with the partner that the administrator
+    /// has set: one that is in sync (Partner_Admin_Port_State, 6.4.7).
+    pub fallback: bool,
 }
 
-/// All ports, and no wait after a failure.
+/// All ports, no wait after a failure, and nothing without a partner.
 impl Default for GroupSettings {
     fn default() -> Self {
-        Self { max_active: u16::MAX, wait_to_restore: Duration::ZERO }
+        Self { max_active: u16::MAX, wait_to_restore: Duration::ZERO, fallback: false }
     }
 }
 

@@ -18,8 +18,9 @@ use mux::Mux;
 use periodic::Periodic;
 use receive::Receive;
 
-/// Slow protocol frames a second that a port looks at: as many as the two protocols may send.
-const MAX_READ: usize = 2 * slow::MAX_PER_SECOND as usize;
+/// Frames a second of one slow protocol that a port reads: as many as its partner may send. Each protocol has this bound
+/// for itself (IEEE 802.3, 57A.2), so that no other one can starve LACP.
+const MAX_READ: usize = slow::MAX_PER_SECOND as usize;
 
 /// LACPDUs sent: at most three in a fast period (IEEE 802.1AX-2014, 6.4.16).
 pub(super) type Sent = Limiter<3>;
@@ -47,7 +48,8 @@ pub(super) struct Port {
     pub(super) partner_churn: Churn,
     pub(super) markers: Markers,
     pub(super) sent: Sent,
-    pub(super) read: Limiter<MAX_READ>,
+    read_lacpdus: Limiter<MAX_READ>,
+    read_markers: Limiter<MAX_READ>,
     /// It failed after it was attached.
     pub(super) failed: bool,
     /// It failed and came back: until when it is to be in order before it is used again.
@@ -82,7 +84,8 @@ impl Port {
             partner_churn: Churn::new(),
             markers: Markers::new(),
             sent: Sent::new(),
-            read: Limiter::new(),
+            read_lacpdus: Limiter::new(),
+            read_markers: Limiter::new(),
             failed: false,
             restored_at: None,
             told_partner: None,
@@ -97,6 +100,20 @@ impl Port {
     /// port_enabled: the link is up.
     pub(super) const fn enabled(&self) -> bool {
         self.link.is_some()
+    }
+
+    /// Whether it still reads a LACPDU at `now`.
+    pub(super) fn reads_lacpdu(&mut self, now: Duration) -> bool {
+        let reads = self.read_lacpdus.take(now);
+        self.counters.too_fast_rx += u64::from(!reads);
+        reads
+    }
+
+    /// The same of a marker.
+    pub(super) fn reads_marker(&mut self, now: Duration) -> bool {
+        let reads = self.read_markers.take(now);
+        self.counters.too_fast_rx += u64::from(!reads);
+        reads
     }
 
     /// LACP_Enabled: false on a link in half duplex.
@@ -226,6 +243,7 @@ impl Port {
             version: VERSION,
             actor: self.actor,
             partner: self.partner,
+            // frames are taken in as they come
             collector_max_delay: 0,
         };
         let frame = pdu.frame(self.settings.address);

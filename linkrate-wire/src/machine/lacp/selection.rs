@@ -6,6 +6,8 @@
 //! most ports, then the first in an order that both ends see alike. So two systems come to choose
 //! the same set, also where each could choose among several.
 //!
+//! A port that hears no partner may work alone, if its group says so and no port of it has a partner.
+//!
 //! Of the set at most so many ports are active, and the others are standby. The system with the
 //! better identifier decides which, by its port identifiers, and the other follows (6.7.1). Ports on
 //! which the partner does not know this end come last: the partner cannot use them. A port that has
@@ -44,6 +46,8 @@ struct Candidate {
     known_to_partner: bool,
     /// The partner is heard.
     is_current: bool,
+    /// None was: it works with what the administrator has set.
+    is_alone: bool,
     /// Frames are taken in.
     in_use: bool,
     /// It has yet to wait before it can be attached.
@@ -52,13 +56,14 @@ struct Candidate {
 
 impl Candidate {
     /// The candidate that a port is, or the reason why it is none.
-    fn of(now: Duration, port: &Port, link: Link) -> Result<Self, Reason> {
+    fn of(now: Duration, port: &Port, link: Link, fallback: bool) -> Result<Self, Reason> {
         let (actor, partner) = (port.actor, port.partner);
         if port.settings.retired {
             return Err(Reason::Retired);
         }
         match port.receive.state {
             receive::State::Current => {}
+            receive::State::Defaulted if fallback => {}
             receive::State::LacpDisabled => return Err(Reason::HalfDuplex),
             // it keeps what it has, and gets nothing new
             receive::State::Expired if !actor.state.defaulted => {
@@ -83,6 +88,7 @@ impl Candidate {
             partner,
             known_to_partner: port.is_known_to_partner(),
             is_current: port.receive.state == receive::State::Current,
+            is_alone: port.receive.state == receive::State::Defaulted,
             in_use: actor.state.collecting,
             waits: !actor.state.synchronization && port.mux.ready_at().is_none_or(|at| at > now),
         })
@@ -119,10 +125,12 @@ impl Group {
     ) -> Vec<(u16, Selection)> {
         let mut selections = Vec::new();
         let (mut candidates, mut held) = (Vec::new(), Vec::new());
+        let fallback = self.settings.fallback;
         for port in ports {
             let number = port.number();
+            port.follow_partner_admin(fallback);
             let candidate = port.link.ok_or(Reason::LinkDown);
-            match candidate.and_then(|link| Candidate::of(now, port, link)) {
+            match candidate.and_then(|link| Candidate::of(now, port, link, fallback)) {
                 Err(reason) => selections.push((number, Selection::Unselected(reason))),
                 Ok(candidate) => match self.hold(now, port) {
                     None => candidates.push(candidate),
@@ -133,6 +141,12 @@ impl Group {
         if !candidates.iter().any(|one: &Candidate| one.is_current) {
             // the aggregate has nothing better
             candidates.extend(held.drain(..).map(|(_, candidate)| candidate));
+        }
+        if !candidates.iter().all(|one: &Candidate| one.is_alone) {
+            for alone in candidates.extract_if(.., |one| one.is_alone) {
+                let number = alone.actor.port.number;
+                selections.push((number, Selection::Unselected(Reason::NoPartner)));
+            }
         }
         for (until, candidate) in held {
             let reason = Reason::WaitToRestore { until };
@@ -146,7 +160,9 @@ impl Group {
         for candidate in &candidates {
             let selection = match refusal(&chosen, &candidate.set) {
                 // once it is out, this is why it stays out
-                Some(_) if !candidate.is_current => Selection::Unselected(Reason::PartnerSilent),
+                Some(_) if !candidate.is_current && !candidate.is_alone => {
+                    Selection::Unselected(Reason::PartnerSilent)
+                }
                 Some(reason) => Selection::Unselected(reason),
                 None if active < self.settings.max_active => {
                     active += 1;

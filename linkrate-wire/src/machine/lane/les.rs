@@ -412,11 +412,13 @@ impl Les {
         actions.push(ServerAction::Send { call, frame });
     }
 
-    /// A client tells all others that a station has moved, or that its topology changes.
+    /// A client tells all others that a station has moved, as any client may (LE_NARP_REQUEST of LANE 1.0), or that its topology
+    /// changes, as bridges do.
     fn tell_all(&mut self, lecid: Lecid, frame: &LaneControl, actions: &mut Vec<ServerAction>) {
         let Some(entry) = self.clients.get(&lecid) else { return };
         let is_honest = frame.requester == lecid && frame.source_atm == entry.member.atm;
-        if !is_honest || !entry.member.is_proxy {
+        let may_tell = entry.member.is_proxy || frame.operation == Operation::NegativeArp;
+        if !is_honest || !may_tell {
             self.counters.unexpected += 1;
             return;
         }

@@ -3,8 +3,8 @@
 use linkrate_wire::balance::PortIndex;
 use linkrate_wire::control::lacp::{Information, PortId, State, SystemId, VERSION};
 use linkrate_wire::control::marker::{Kind, Requester};
-use linkrate_wire::control::{Lacpdu, Marker, Poll, is_marker};
-use linkrate_wire::frame::MacAddress;
+use linkrate_wire::control::{Lacpdu, Marker, Poll, bfd, is_marker};
+use linkrate_wire::frame::{IpEnds, MacAddress, Route};
 use linkrate_wire::lro::Parts;
 
 use super::*;
@@ -89,6 +89,25 @@ fn they_reach_the_aggregate_past_the_packets_except_a_marker() {
     assert_eq!((packets.len(), control.len()), (2, 2));
     assert!(is_marker(&packets[1].1), "it follows the packets before it");
     assert!(control[0].starts_with(&lacpdu()) && control[1].starts_with(&poll()));
+}
+
+/// RFC 7130, 2.3: a session that is up may send to the address that its packets came from.
+#[test]
+fn micro_bfd_to_the_station_itself_reaches_the_aggregate() {
+    let mut end = End::new(limits(), PortKnobs { vlan: 5, ..quiet() }, 1, None);
+    let to = |hops, port, destination| {
+        let ends = ["169.254.71.2", "169.254.71.1"].map(|address| address.parse().unwrap());
+        let ip = IpEnds::new(ends[0], ends[1]).unwrap();
+        let route = Route { source: SOURCE, destination, ip, hops, class: 0 };
+        (WireFrame::copied(route.udp(49_152, port, &[0x20; 24]).unwrap()), 0)
+    };
+    let station = MacAddress([2, 0, 0, 0, 0, 1]);
+    let is_of_a_host = [to(64, bfd::PORT, station), to(255, bfd::PORT + 1, station)];
+    assert!(end.received(is_of_a_host.to_vec()).is_empty() && end.popped_control().is_empty());
+    assert_eq!(end.counted("rxDropVlan"), 2);
+    let sessions = vec![to(255, bfd::PORT, station), to(255, bfd::PORT, bfd::GROUP)];
+    assert!(end.received(sessions).is_empty());
+    assert_eq!(end.popped_control().len(), 2);
 }
 
 #[test]

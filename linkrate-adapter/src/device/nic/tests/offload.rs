@@ -7,7 +7,8 @@ use std::os::unix::net::UnixDatagram;
 use linkrate_wire::lro::Parts;
 
 use super::*;
-use crate::flow_steering::Order;
+use crate::device::nic::toe::To;
+use crate::flow_steering::{Asks, Order};
 use crate::interface::flow_queue::FlowQueue;
 use crate::interface::polled::Polled;
 use crate::interface::tx_revoke::{ConnectionEnds, Revoked, Span, last_piece};
@@ -247,4 +248,67 @@ fn what_the_adapter_has_sent_leaves_after_its_connection_has_returned() {
     };
     port.adapter_sends(&reset);
     assert_eq!(port.rest(), []);
+}
+
+/// Where a frame of the link goes.
+fn way(port: &mut Port, frame: Vec<u8>) -> To {
+    let headers = Headers::parse(&frame).unwrap();
+    port.end.device.offloaded(&WireFrame::copied(frame), &headers, 1)
+}
+
+/// A packet of the peer.
+fn of_the_peer(length: usize) -> Vec<u8> {
+    let mut bytes = segment(1, 9, length);
+    // both ends change places
+    let (source, destination): ([u8; 4], [u8; 4]) = ([10, 0, 0, 2], [10, 0, 0, 1]);
+    bytes[26..34].copy_from_slice(&[source, destination].concat());
+    bytes[34..38].copy_from_slice(&[0x14, 0x51, 0x30, 0x39]);
+    bytes
+}
+
+#[test]
+fn a_connection_whose_peer_sends_fragments_is_asked_back() {
+    let mut port = Port::lowered();
+    assert_eq!(way(&mut port, of_the_peer(100)), To::Adapter);
+    let fragment = |field: u16| {
+        let mut bytes = of_the_peer(100);
+        bytes[20..22].copy_from_slice(&field.to_be_bytes());
+        bytes
+    };
+    // one that does not tell its ports waits at the host for the first
+    assert_eq!(way(&mut port, fragment(0x0010)), To::Host);
+    assert_eq!(way(&mut port, fragment(0x2000)), To::Later);
+    let asked = port.end.device.shared.orders.asked();
+    assert_eq!(asked, [(ends(), Asks::Fragment)]);
+    // it comes up once the host has the connection
+    port.leaves_adapter();
+    port.order(Order::ToHost(ends()));
+    port.end.device.interrupt(LATER_PS);
+    assert_eq!(port.end.popped(0), [(VnetHeader::default(), fragment(0x2000))]);
+    assert_eq!(way(&mut port, fragment(0x2000)), To::Host);
+}
+
+/// RFC 792: the packet that an error quotes is one that this end has sent.
+#[test]
+fn errors_about_segments_of_the_adapter_are_for_its_tcp() {
+    let error = |kind: u8, quoted: &[u8]| {
+        let mut bytes = of_the_peer(0)[..34].to_vec();
+        bytes[23] = 1;
+        bytes.extend([kind, 4, 0, 0, 0, 0, 5, 100]);
+        bytes.extend(&quoted[14..]);
+        let total = (bytes.len() - 14) as u16;
+        bytes[16..18].copy_from_slice(&total.to_be_bytes());
+        bytes
+    };
+    let sent = data(0);
+    let mut port = Port::lowered();
+    for length in [14 + 28, sent.len()] {
+        assert_eq!(way(&mut port, error(3, &sent[..length])), To::Adapter, "{length}");
+    }
+    // an echo, an error that is cut off, one about another connection
+    assert_eq!(way(&mut port, error(8, &sent)), To::Host);
+    assert_eq!(way(&mut port, error(3, &sent[..14 + 20])), To::Host);
+    assert_eq!(way(&mut port, error(3, &of_the_peer(100))), To::Host);
+    let mut port = Port::new();
+    assert_eq!(way(&mut port, error(3, &sent)), To::Host);
 }

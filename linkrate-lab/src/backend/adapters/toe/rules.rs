@@ -45,6 +45,8 @@ pub(crate) enum Reason {
     Reset,
     /// The peer has sent urgent data.
     Urgent,
+    /// A segment of the peer came in fragments.
+    Fragment,
 }
 
 impl Reason {
@@ -62,6 +64,7 @@ impl Reason {
             Self::TableFull => "table-full",
             Self::Reset => "reset",
             Self::Urgent => "urgent",
+            Self::Fragment => "fragment",
         }
     }
 }
@@ -71,6 +74,7 @@ impl From<Asks> for Reason {
         match asks {
             Asks::Reset => Self::Reset,
             Asks::Urgent => Self::Urgent,
+            Asks::Fragment => Self::Fragment,
         }
     }
 }
@@ -173,7 +177,11 @@ pub(super) fn goes(
         let least = if knobs.toe == Toe::Auto { after.max(1) } else { 1 };
         let used = || back.carried.is_some_and(|then| of.carried.saturating_sub(then) >= least);
         return match back.reason {
-            Reason::Reset | Reason::Urgent | Reason::Ordered | Reason::Removal => false,
+            Reason::Reset
+            | Reason::Urgent
+            | Reason::Fragment
+            | Reason::Ordered
+            | Reason::Removal => false,
             Reason::Carrier | Reason::PortLeft | Reason::Setting | Reason::Off => true,
             Reason::Retransmission => now.saturating_duration_since(back.at) >= REST && used(),
             Reason::Idle | Reason::TableFull => used(),
@@ -301,6 +309,7 @@ mod tests {
         for (reason, of, at, expected) in [
             (Reason::Reset, used, rested, false),
             (Reason::Urgent, used, rested, false),
+            (Reason::Fragment, used, rested, false),
             (Reason::Ordered, used, rested, false),
             (Reason::Carrier, quiet, now, true),
             (Reason::PortLeft, quiet, now, true),

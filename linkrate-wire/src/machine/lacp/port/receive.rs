@@ -64,7 +64,7 @@ impl Receive {
 }
 
 /// Partner_Admin: the partner of a port that heard none. It wants a PDU every second, so that a
-/// passive one which begins later is found soon.
+/// passive one which begins later is found soon. It is in sync only where the group [says so](Port::follow_partner_admin).
 const PARTNER_ADMIN: Information =
     Information { state: Bits { short_timeout: true, ..Bits::of(0) }, ..Information::UNKNOWN };
 
@@ -160,6 +160,15 @@ impl Port {
         self.partner_version = None;
         self.seen_as = None;
         self.actor.state.defaulted = true;
+    }
+
+    /// Takes up whether the partner that stands for one that was not heard is in sync, and takes and sends frames.
+    pub(crate) fn follow_partner_admin(&mut self, in_sync: bool) {
+        if self.receive.state == State::Defaulted {
+            let state = &mut self.partner.state;
+            (state.synchronization, state.collecting, state.distributing) =
+                (in_sync, in_sync, in_sync);
+        }
     }
 
     fn record_pdu(&mut self, pdu: &Lacpdu) {

@@ -42,7 +42,7 @@ impl<U: AsRef<[u8]>> Client<U> {
             _ if purpose == Purpose::ConfigurationDirect => self.counters.unexpected += 1,
             Operation::Arp => self.tell(now, &frame, actions),
             Operation::NegativeArp => self.moved(now, &frame, actions),
-            Operation::Topology => self.topology(now, &frame),
+            Operation::Topology => self.topology(&frame),
             _ => self.counters.unexpected += 1,
         }
     }
@@ -109,16 +109,17 @@ impl<U: AsRef<[u8]>> Client<U> {
         }
     }
 
-    /// Bridges change their topology, or no longer do.
-    fn topology(&mut self, now: Duration, frame: &LaneControl) {
+    /// Bridges change their topology, or no longer do. While they do, an entry holds for C18 since it was verified
+    /// (LANE 1.0, 5.1.1), and not since they say so.
+    fn topology(&mut self, frame: &LaneControl) {
         self.topology_changes = frame.flags.has(Flags::TOPOLOGY_CHANGE);
         if !self.topology_changes {
             return;
         }
-        let latest = now + self.age(true);
+        let age = self.age(true);
         for one in self.destinations.values_mut() {
-            if let Target::Known { is_remote: true, expires, .. } = &mut one.target {
-                *expires = latest.min(*expires);
+            if let Target::Known { is_remote: true, verified, expires, .. } = &mut one.target {
+                *expires = (*verified + age).min(*expires);
             }
         }
     }

@@ -44,6 +44,8 @@ pub(super) enum Target {
         atm: AtmAddress,
         /// A proxy has answered.
         is_remote: bool,
+        /// When it was told or verified last.
+        verified: Duration,
         expires: Duration,
         /// It is being verified.
         asking: Option<Asking>,

@@ -238,7 +238,8 @@ impl<U: AsRef<[u8]>> Client<U> {
             self.counters.unexpected += 1;
             return;
         }
-        one.target = Target::Known { atm, is_remote, expires: now + age, asking: None };
+        let (verified, expires) = (now, now + age);
+        one.target = Target::Known { atm, is_remote, verified, expires, asking: None };
         // frames that wait count as use
         one.is_used = !one.held.is_empty();
         self.advance(now, mac, actions);
