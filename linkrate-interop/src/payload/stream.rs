@@ -236,6 +236,23 @@ mod tests {
         assert_eq!(phase.take(1000), 0);
     }
 
+    /// Datagrams of 1,000 octets, as fast as they go.
+    fn datagrams(sends: bool) -> Work {
+        Work {
+            sends,
+            block: 1000,
+            bandwidth: 0,
+            burst: 1,
+            counters: CounterWidth::Narrow,
+            zero_copy: false,
+            fill: Fill::Random,
+            discards: false,
+            segments: false,
+            merges: false,
+            makes_up_for_loss: false,
+        }
+    }
+
     #[test]
     fn a_server_continues_slowly_for_a_client_that_has_lost_datagrams() {
         let far = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -244,19 +261,7 @@ mod tests {
             socket.connect(far.local_addr().unwrap()).unwrap();
             let phase = Arc::new(Phase::default());
             phase.limit_to(Some(2500));
-            let work = Work {
-                sends: true,
-                block: 1000,
-                bandwidth: 0,
-                burst: 1,
-                counters: CounterWidth::Narrow,
-                zero_copy: false,
-                fill: Fill::Random,
-                discards: false,
-                segments: false,
-                merges: false,
-                makes_up_for_loss,
-            };
+            let work = Work { makes_up_for_loss, ..datagrams(true) };
             let stream = Stream::start(Socket::Udp(socket), work, &phase).unwrap();
             phase.begin();
             let deadline = Instant::now() + Duration::from_secs(10);
@@ -282,19 +287,7 @@ mod tests {
         far.connect(near.local_addr().unwrap()).unwrap();
         let phase = Arc::new(Phase::default());
         phase.limit_to(Some(100_000));
-        let work = |sends| Work {
-            sends,
-            block: 1000,
-            bandwidth: 0,
-            burst: 1,
-            counters: CounterWidth::Narrow,
-            zero_copy: false,
-            fill: Fill::Random,
-            discards: false,
-            segments: true,
-            merges: true,
-            makes_up_for_loss: false,
-        };
+        let work = |sends| Work { segments: true, merges: true, ..datagrams(sends) };
         let start =
             |socket, sends| Stream::start(Socket::Udp(socket), work(sends), &phase).unwrap();
         let (receiver, sender) = (start(far, false), start(near, true));

@@ -128,14 +128,20 @@ impl Drop for Group {
     }
 }
 
+/// Limits that a controller of control groups sets by one of these files. Returns those at which a command was killed.
+#[track_caller]
+fn of_a_group(controller: &str, files: [&str; 2], limits: &[u64]) -> Result<Vec<u64>, String> {
+    let (group, file) = Group::new(controller, files)?;
+    Ok(from_too_little_to_enough(limits, |limit, program, words| {
+        fs::write(&file, limit.to_string()).expect("set the limit");
+        group.start(program, words)
+    }))
+}
+
 /// A limit of processes of a control group.
 #[track_caller]
 fn processes_of_a_group(limits: &[u64]) -> Result<(), String> {
-    let (group, file) = Group::new("pids", ["pids.max", "pids.max"])?;
-    let killed = from_too_little_to_enough(limits, |limit, program, words| {
-        fs::write(&file, limit.to_string()).expect("set the limit");
-        group.start(program, words)
-    });
+    let killed = of_a_group("pids", ["pids.max", "pids.max"], limits)?;
     assert!(killed.is_empty(), "{killed:?}");
     Ok(())
 }
@@ -158,14 +164,11 @@ const MEMORY: [&str; 2] = ["memory.limit_in_bytes", "memory.max"];
 
 /// A limit of memory of a control group, in MiB.
 #[track_caller]
-fn memory_of_a_group(limits: &[u64]) -> Result<(), String> {
-    let (group, file) = Group::new("memory", MEMORY)?;
-    let killed = from_too_little_to_enough(limits, |limit, program, words| {
-        fs::write(&file, (limit << 20).to_string()).expect("set the limit");
-        group.start(program, words)
-    });
+fn memory_of_a_group(mebibytes: &[u64]) -> Result<(), String> {
+    let limits: Vec<u64> = mebibytes.iter().map(|limit| limit << 20).collect();
+    let killed = of_a_group("memory", MEMORY, &limits)?;
     // less than the command needs for itself
-    assert!(killed.iter().all(|limit| *limit <= 24), "{killed:?}");
+    assert!(killed.iter().all(|limit| *limit <= 24 << 20), "{killed:?}");
     Ok(())
 }
 
