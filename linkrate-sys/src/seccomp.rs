@@ -5,15 +5,16 @@
 //! that of this process are not seen. Needs Linux 5.14.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags};
 
 use crate::process_memory::Memory;
 
 mod filter;
+mod supervise;
+
+pub use supervise::{Receiver, supervise};
 
 /// The descriptor to which the calls of programs come.
 #[derive(Debug)]
@@ -120,78 +121,6 @@ pub fn is_supported() -> bool {
         libc::syscall(libc::SYS_seccomp, operation, 0, &raw const action)
     };
     filter::ARCHITECTURE.is_some() && result == 0
-}
-
-/// Makes the calls of `command` that can change what TCP does, or give a file another number, wait for
-/// answers at a listener, from the moment it is executed. The listener travels over `to`, with
-/// `message`. Without the permission to filter, below a filter that has a listener already, or where nothing
-/// is left that could take the listener, the program runs without; no listener arrives then.
-pub fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {
-    let filter = filter::of_tcp();
-    let install = move || {
-        // what cannot be supervised runs as it is; a filter without a listener refuses calls for good
-        if !is_open(to.as_fd()) {
-            return Ok(());
-        }
-        match install(&filter) {
-            Ok(listener) => pass_on(to.as_fd(), &message, listener.as_fd()),
-            Err(_) => Ok(()),
-        }
-    };
-    // SAFETY: the closure makes raw system calls only: it neither allocates, nor locks, nor panics, so
-    // it may run between fork and exec whatever other threads did at the fork. It owns what it uses.
-    unsafe {
-        command.pre_exec(install);
-    }
-}
-
-/// Installs a filter for the calling thread. Async-signal-safe.
-fn install(filter: &[libc::sock_filter]) -> io::Result<OwnedFd> {
-    let program = libc::sock_fprog {
-        len: filter.len() as libc::c_ushort,
-        filter: filter.as_ptr().cast_mut(),
-    };
-    let attempt = || {
-        // SAFETY: `program` names live instructions, which the kernel only reads.
-        let listener = unsafe {
-            let operation = libc::SECCOMP_SET_MODE_FILTER;
-            let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER;
-            libc::syscall(libc::SYS_seccomp, operation, flags, &raw const program)
-        };
-        match i32::try_from(listener) {
-            // SAFETY: the kernel has just made this descriptor, and nobody else has it.
-            Ok(listener) if listener >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(listener) }),
-            _ => Err(io::Error::last_os_error()),
-        }
-    };
-    match attempt() {
-        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-            // without CAP_SYS_ADMIN, programs that gain privileges must be ruled out first
-            rustix::thread::set_no_new_privs(true)?;
-            attempt()
-        }
-        other => other,
-    }
-}
-
-/// Whether a socket has another end. Async-signal-safe.
-fn is_open(socket: BorrowedFd<'_>) -> bool {
-    let mut polled = [PollFd::new(&socket, PollFlags::OUT)];
-    let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
-    let gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-    rustix::event::poll(&mut polled, Some(&now)).is_ok() && !polled[0].revents().intersects(gone)
-}
-
-/// Sends a descriptor. Async-signal-safe.
-fn pass_on(to: BorrowedFd<'_>, message: &[u8], descriptor: BorrowedFd<'_>) -> io::Result<()> {
-    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = [descriptor];
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let part = [io::IoSlice::new(message)];
-    rustix::net::sendmsg(to, &part, &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
 }
 
 impl From<OwnedFd> for Listener {
@@ -331,18 +260,23 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use std::os::unix::net::UnixStream;
-    use std::process::Stdio;
+    use std::process::{Command, Stdio};
 
     use super::*;
     use crate::local_socket;
 
     /// A shell that connects once. One that does not know its user, its home or its shell asks a
     /// name service first, by a connection of its own.
-    fn connecting() -> Command {
+    pub(super) fn connecting() -> Command {
         let mut command = Command::new("bash");
         command.env("SHELL", "/bin/bash").env("HOME", "/");
         command.args(["-c", "exec 3<>/dev/tcp/192.0.2.1/9 && echo connected"]);
         command
+    }
+
+    /// Lets a command send its listener, and wait for no answer.
+    fn to(socket: UnixStream) -> Receiver {
+        Receiver { socket: socket.into(), message: b"x".to_vec(), answer: None, may_have_it: false }
     }
 
     #[test]
@@ -350,7 +284,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut command = connecting();
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        supervise(&mut command, theirs.into(), b"x".to_vec());
+        supervise(&mut command, to(theirs));
         let child = command.spawn().unwrap();
         drop(command);
         let mut files = Vec::new();
@@ -384,7 +318,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut command = connecting();
         command.stderr(Stdio::null());
-        supervise(&mut command, theirs.into(), b"x".to_vec());
+        supervise(&mut command, to(theirs));
         let mut child = command.spawn().unwrap();
         let mut files = Vec::new();
         local_socket::receive(&ours, &mut [0; 8], &mut files).unwrap();
@@ -414,22 +348,10 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let mut command = connecting();
         command.stderr(Stdio::piped());
-        supervise(&mut command, theirs.into(), b"x".to_vec());
+        supervise(&mut command, to(theirs));
         let child = command.spawn().unwrap();
         drop((command, ours));
         let said = child.wait_with_output().unwrap().stderr;
         assert!(String::from_utf8_lossy(&said).contains("Function not implemented"));
-    }
-
-    #[test]
-    fn a_program_whose_listener_cannot_be_passed_on_runs_as_it_is() {
-        let (ours, theirs) = UnixStream::pair().unwrap();
-        drop(ours);
-        let mut command = Command::new("bash");
-        command.args(["-c", "exec 3<>/dev/tcp/127.0.0.1/9"]).stderr(Stdio::piped());
-        supervise(&mut command, theirs.into(), b"x".to_vec());
-        let said = command.spawn().unwrap().wait_with_output().unwrap().stderr;
-        let said = String::from_utf8_lossy(&said).into_owned();
-        assert!(!said.contains("Function not implemented"), "{said}");
     }
 }

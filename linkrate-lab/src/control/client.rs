@@ -1,7 +1,7 @@
 //! Requests to a lab that is up.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use linkrate_protocol::framing::{read_frame, write_frame};
 use linkrate_sys::error::SysError;
 use linkrate_sys::host::join::user;
 use linkrate_sys::local_socket;
+use linkrate_sys::seccomp::Receiver;
 
 use super::messages::{CONTROL_VERSION, Envelope, Refused, Reply, Request, decode_reply};
 use super::{LabName, socket};
@@ -138,15 +139,16 @@ impl LabClient {
         }
     }
 
-    /// A connection to it, and the request that makes it answer the calls of a program. The program sends
-    /// the request with the descriptor of its calls.
-    pub fn to_supervise(&self) -> Result<(OwnedFd, Vec<u8>), ControlError> {
-        let stream = self.connect()?;
-        let mut frame = Vec::new();
+    /// A connection to it, for the request that makes it answer the calls of a program. The program sends
+    /// the request with the listener. `may_have_it`: the program may inherit a listener that the lab has.
+    pub fn to_supervise(&self, may_have_it: bool) -> Result<Receiver, ControlError> {
+        let (mut message, mut answer) = (Vec::new(), Vec::new());
         let request = Request::Supervise;
-        write_frame(&mut frame, &Envelope { version: CONTROL_VERSION, request })
+        write_frame(&mut message, &Envelope { version: CONTROL_VERSION, request })
+            .and_then(|()| write_frame(&mut answer, &Reply::Done))
             .map_err(|error| self.lost(error))?;
-        Ok((stream.into(), frame))
+        let socket = self.connect()?.into();
+        Ok(Receiver { socket, message, answer: Some((answer, TIMEOUT)), may_have_it })
     }
 
     fn connect(&self) -> Result<UnixStream, ControlError> {

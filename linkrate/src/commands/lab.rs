@@ -2,7 +2,6 @@
 
 mod up;
 
-use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -12,7 +11,8 @@ use linkrate_model::lab::{LAB_VARIABLE, LabReport};
 use linkrate_model::nearest::did_you_mean;
 use linkrate_report::lab as tables;
 use linkrate_sys::host::join::{Lifetime, Namespaces};
-use linkrate_sys::{seccomp, stderr};
+use linkrate_sys::seccomp::{self, Receiver};
+use linkrate_sys::stderr;
 
 use crate::args::lab::{ExecArgs, LabCommand};
 use crate::exit::{Exit, Failure};
@@ -50,11 +50,10 @@ fn report(lab: &LabClient) -> Result<LabReport, ControlError> {
     }
 }
 
-/// Makes the calls of a program wait for the lab behind `to`, which gets them with `message`: so its connections can move
-/// to the adapter.
-fn supervise(command: &mut Command, to: OwnedFd, message: Vec<u8>) {
+/// Makes the calls of a program wait for the lab behind `to`: so its connections can move to the adapter.
+fn supervise(command: &mut Command, to: Receiver) {
     if seccomp::is_supported() {
-        seccomp::supervise(command, to, message);
+        seccomp::supervise(command, to);
     } else {
         stderr::line(
             "warning: this kernel has no seccomp user notification: connections of programs stay at the \
@@ -91,8 +90,9 @@ fn become_program(arguments: &ExecArgs) -> Result<Failure, Failure> {
         .and_then(|spaces| spaces.enter_with(&mut command, &host.cpus, Lifetime::ItsOwn))
         .map_err(|error| Failure::from_error(Exit::Failure, &error))?;
     if report.offloads && wanted == SUT {
-        let (to, message) = lab.to_supervise()?;
-        supervise(&mut command, to, message);
+        // within this lab, programs may be supervised already
+        let is_within = std::env::var_os(LAB_VARIABLE).is_some_and(|name| *name == *report.name);
+        supervise(&mut command, lab.to_supervise(is_within)?);
     }
     let error = command.exec();
     let name = program.to_string_lossy();

@@ -16,7 +16,7 @@ use linkrate_model::lab::LAB_VARIABLE;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{InterfaceKnobs, TestbedSpec};
 use linkrate_sys::host::join::{Guest, Lifetime, Namespaces};
-use linkrate_sys::seccomp::Listener as Calls;
+use linkrate_sys::seccomp::{Listener as Calls, Receiver};
 use linkrate_sys::{local_socket, stderr};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -170,11 +170,13 @@ fn sends_its_calls(command: &mut Command) -> Result<UnixStream, Failure> {
     let failed = |error| Failure::new(Exit::Failure, format!("socket pair: {error}"));
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     ours.set_nonblocking(true).map_err(failed)?;
-    supervise(command, theirs.into(), vec![0]);
+    // this process, without which the program ends, takes the listener after its start
+    let (socket, message) = (theirs.into(), vec![0]);
+    supervise(command, Receiver { socket, message, answer: None, may_have_it: false });
     Ok(ours)
 }
 
-/// The descriptor that a program has sent before it was executed, unless it runs unsupervised.
+/// The listener that a program has sent before it was executed, unless it runs as it is.
 fn calls(ours: UnixStream) -> Option<Calls> {
     let mut descriptors = Vec::new();
     local_socket::receive(&ours, &mut [0], &mut descriptors).ok()?;
