@@ -7,6 +7,9 @@
 //! Signals that come meanwhile are blocked, and are delivered when the program continues. Only SIGSTOP cannot
 //! be blocked: it stops the program as a whole afterwards, and may end a call that a thread was made to make.
 //!
+//! A thread in vfork(2) cannot stop before its child has executed a program, which may need an answer of the tracer
+//! first. So no thread is stopped while there is such a one.
+//!
 //! One thread must do all of it: the kernel knows tracers by thread. It calls [`detach_late`] now and then.
 
 use std::cell::RefCell;
@@ -18,6 +21,17 @@ use crate::processes;
 
 /// How long a thread may take to stop, and a call to be made.
 const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time between two looks whether a thread that does not stop is in vfork(2).
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Calls that let a thread wait for its child, if they are asked to.
+const MAKE_CHILD: &[libc::c_long] = &[
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_vfork,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+];
 
 /// Rounds of looking for new threads.
 const ROUNDS: usize = 8;
@@ -148,7 +162,18 @@ impl Traced {
     fn await_still(&mut self) -> io::Result<bool> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let event = self.await_event(deadline)?;
+            let event = match self.await_event(deadline.min(Instant::now() + POLL_INTERVAL)) {
+                Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                    if awaits_child(self.id) {
+                        return Err(busy());
+                    }
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                    continue;
+                }
+                event => event?,
+            };
             if let Some(lives) = self.approach(event)? {
                 return Ok(lives);
             }
@@ -216,8 +241,8 @@ impl PtraceStop {
     ///
     /// # Errors
     /// `ESRCH` when it has ended, `EPERM` when the caller may not trace it or another program does;
-    /// `TimedOut`; `ResourceBusy` while a thread has not stopped since an earlier one; `Unsupported` on machines
-    /// other than x86-64. The process continues.
+    /// `TimedOut`; `ResourceBusy` while a thread is in vfork(2), or has not stopped since an earlier one;
+    /// `Unsupported` on machines other than x86-64. The process continues.
     pub fn of(process: u32) -> io::Result<Self> {
         if !cfg!(target_arch = "x86_64") {
             return Err(io::ErrorKind::Unsupported.into());
@@ -241,6 +266,9 @@ impl PtraceStop {
             }
             if still.threads.len() + new.len() > MAX_THREADS {
                 return Err(io::ErrorKind::InvalidInput.into());
+            }
+            if new.iter().any(|thread| awaits_child(*thread)) {
+                return Err(busy());
             }
             for thread in new {
                 still.stop(thread)?;
@@ -377,6 +405,30 @@ impl Drop for PtraceStop {
         still.into_iter().for_each(|thread| thread.detach());
         OWING.with_borrow_mut(|all| all.extend(owing));
     }
+}
+
+/// Whether a thread of a process waits in vfork(2) or the like until its child executes a program or ends.
+pub fn is_in_vfork(process: u32) -> bool {
+    let all = processes::numbers(&format!("/proc/{process}/task")).unwrap_or_default();
+    all.into_iter().filter_map(|thread| libc::pid_t::try_from(thread).ok()).any(awaits_child)
+}
+
+fn awaits_child(thread: libc::pid_t) -> bool {
+    let read = |name| std::fs::read_to_string(format!("/proc/{thread}/{name}")).unwrap_or_default();
+    // an uninterruptible wait, in which few threads are
+    processes::stat_field(&read("stat"), 3) == Some("D") && is_call_for_child(&read("syscall"))
+}
+
+/// Whether the call in the text of `/proc/TID/syscall` makes a child.
+fn is_call_for_child(call: &str) -> bool {
+    let number = call.split(' ').next().and_then(|number| number.parse().ok());
+    number.is_some_and(|number| MAKE_CHILD.contains(&number))
+}
+
+/// A thread cannot stop yet.
+fn busy() -> io::Error {
+    let reason = "a thread waits in vfork until its child executes a program";
+    io::Error::new(io::ErrorKind::ResourceBusy, reason)
 }
 
 fn trace(request: libc::c_uint, thread: libc::pid_t, at: usize, data: usize) -> io::Result<()> {
@@ -527,6 +579,21 @@ mod tests {
             (libc::SIGSEGV | 0x80, Event::End),
         ] {
             assert_eq!(Event::of(status), event, "{status:#x}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_makes_a_child_is_told_from_others() {
+        for (text, expected) in [
+            ("58 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f3a\n", true),
+            ("56 0x4111 0x7f1 0x0 0x0 0x0 0x0 0x7ffd 0x7f3a\n", true),
+            ("435 0x7ffc 0x58 0x0 0x0 0x0 0x0 0x7ffd 0x7f3a\n", true),
+            ("257 0xffffff9c 0x55 0x0 0x0 0x0 0x0 0x7ffd 0x7f3a\n", false),
+            ("-1 0x7ffd 0x7f3a\n", false),
+            ("running\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_call_for_child(text), expected, "{text}");
         }
     }
 

@@ -31,9 +31,11 @@ use names::Names;
 pub use running::Unmoved;
 use running::{Move, Return};
 
-/// Time between two checks whether programs whose calls wait are still there, and whether threads that did not
-/// stop in time have stopped.
+/// Time between two checks whether programs whose calls wait are still there.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time between two checks whether threads that did not stop in time have stopped: they stand still until then.
+const LATE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a connect(2) that does not wait may take nevertheless. One that takes longer continues at
 /// the host, and moves when the program asks for its outcome (SO_ERROR).
@@ -191,8 +193,11 @@ impl<M: Mover> SupervisorLoop<M> {
     fn run(mut self) {
         let mut readable = Readable::default();
         loop {
-            let polls = ptrace_stop::detach_late() || self.polls || !self.pending.is_empty();
-            let timeout = polls.then_some(POLL_INTERVAL.as_nanos() as u64);
+            let interval = match ptrace_stop::detach_late() {
+                true => Some(LATE_INTERVAL),
+                false => (self.polls || !self.pending.is_empty()).then_some(POLL_INTERVAL),
+            };
+            let timeout = interval.map(|interval| interval.as_nanos() as u64);
             if self.epoll.wait(&mut readable, timeout).is_err() {
                 return;
             }
@@ -206,9 +211,14 @@ impl<M: Mover> SupervisorLoop<M> {
                     Err(_) => return,
                 }
             }
-            self.answer_groups();
-            self.look_at_pending();
+            self.answer_all();
         }
+    }
+
+    /// Answers the calls that can be answered.
+    fn answer_all(&mut self) {
+        self.answer_groups();
+        self.look_at_pending();
     }
 
     fn admit(&mut self, listener: Listener) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
-use linkrate_sys::ptrace_stop::{Injected, PtraceStop};
+use linkrate_sys::ptrace_stop::{self, Injected, PtraceStop};
 use linkrate_sys::seccomp::{Listener, Waiting};
 use linkrate_sys::{descriptors, processes, socket_calls, socket_swap};
 
@@ -19,6 +19,10 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Calls that are made to replace descriptors: SIGSTOP ends one.
 const MAX_CALLS: u32 = 5;
+
+/// How long a program is waited for whose threads cannot stop yet, and the time between two trials.
+const VFORK_TIMEOUT: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Time between two polls for it.
 const POLL_INTERVAL: Duration = Duration::from_micros(50);
@@ -79,6 +83,17 @@ impl Unmoved {
             Self::Refused { .. } => "system",
         }
     }
+
+    /// Whether it lasts as long as a thread is in vfork(2), whose child has the descriptors of its program.
+    fn passes(&self) -> bool {
+        match self {
+            Self::Refused { cause, .. } => cause.kind() == io::ErrorKind::ResourceBusy,
+            Self::Shared { process, others, .. } => {
+                others.iter().chain([process]).any(|process| ptrace_stop::is_in_vfork(*process))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl<M: Mover> SupervisorLoop<M> {
@@ -92,12 +107,14 @@ impl<M: Mover> SupervisorLoop<M> {
         let socket = self.connection(process, descriptor)?;
         let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
         let inode = descriptors::inode(&socket).map_err(refused("look at a descriptor"))?;
-        let mut others = holders(inode);
-        others.retain(|other| *other != process);
-        if !others.is_empty() {
-            return Err(Unmoved::Shared { process, descriptor, others });
-        }
-        let mut still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
+        let mut still = self.stopped(|| {
+            let mut others = holders(inode);
+            others.retain(|other| *other != process);
+            if !others.is_empty() {
+                return Err(Unmoved::Shared { process, descriptor, others });
+            }
+            PtraceStop::of(process).map_err(refused("stop the threads"))
+        })?;
         let held = Replaced::find(process, &socket).map_err(refused("list the descriptors"))?;
         self.check(&mut still, &held, &socket)?;
         let program = processes::program_of(process).map_err(refused("read the name"))?;
@@ -123,15 +140,19 @@ impl<M: Mover> SupervisorLoop<M> {
     fn try_to_return(&mut self, id: u32) -> Result<(), Unmoved> {
         let Some(entry) = self.table.get(id) else { return Err(Unmoved::Ended) };
         let inode = entry.pair();
-        let mut others = holders(inode);
-        let Some(process) = others.pop() else { return Err(Unmoved::Ended) };
-        let descriptor = entry.descriptor().unwrap_or(-1);
-        if !others.is_empty() {
-            return Err(Unmoved::Shared { process, descriptor, others });
-        }
+        let mut still = self.stopped(|| {
+            let mut others = holders(inode);
+            let Some(process) = others.pop() else { return Err(Unmoved::Ended) };
+            let descriptor = entry.descriptor().unwrap_or(-1);
+            if !others.is_empty() {
+                return Err(Unmoved::Shared { process, descriptor, others });
+            }
+            let step = "stop the threads";
+            PtraceStop::of(process).map_err(|cause| Unmoved::Refused { step, process, cause })
+        })?;
+        let process = still.process();
         let refused = |step| move |cause| Unmoved::Refused { step, process, cause };
         let taken = refused("take a descriptor");
-        let mut still = PtraceStop::of(process).map_err(refused("stop the threads"))?;
         let held = descriptors::of_socket(process, inode).map_err(&taken)?;
         // its last descriptor may have been closed meanwhile
         let Some(first) = held.first() else { return Err(Unmoved::Ended) };
@@ -144,6 +165,24 @@ impl<M: Mover> SupervisorLoop<M> {
         self.check(&mut still, &held, &old)?;
         self.mover.take_back(id, pair).map_err(Unmoved::Stays)?;
         self.replace(&mut still, &held, &old, &socket)
+    }
+
+    /// Stops a program, once none of its threads is in vfork(2). It goes on until then, and calls are answered: the
+    /// child may make one before it executes its program.
+    fn stopped(
+        &mut self,
+        stop: impl Fn() -> Result<PtraceStop, Unmoved>,
+    ) -> Result<PtraceStop, Unmoved> {
+        let deadline = Instant::now() + VFORK_TIMEOUT;
+        loop {
+            match stop() {
+                Err(reason) if Instant::now() < deadline && reason.passes() => {
+                    self.answer_all();
+                    std::thread::sleep(PAUSE);
+                }
+                stopped => return stopped,
+            }
+        }
     }
 
     /// Whether the descriptors of a program can be replaced: its calls come here, and the kernel takes their numbers.

@@ -10,8 +10,9 @@
 // stream signal PID COUNT EVERY_US       sends so many signals, of which the kernel never merges two
 //
 // WAY: block, late, poll, epoll, edge, threads, fork, dup, timeout; signals, slowly and under signals of all
-// kinds; slow, as a peer of that; spawn, with a thread that waits until its child has opened the FIFO STREAM_FIFO. Prints "connected FD",
-// and at the end "whole" with what TCP says of the connection.
+// kinds; slow, as a peer of that; spawn, with a thread that waits until its child has opened the FIFO STREAM_FIFO, and
+// that then prints "spawned" and how long, in ms, another thread has stood still meanwhile. Prints "connected FD", and
+// at the end "whole" with what TCP says of the connection.
 
 #include <arpa/inet.h>
 #include <atomic>
@@ -217,16 +218,32 @@ static void under_signals() {
     printf("signals %ld\n", queued.load());
 }
 
+static std::atomic<long> longest_ms;
+
+static void *tick(void *) {
+    timespec last{}, now{};
+    clock_gettime(CLOCK_MONOTONIC, &last);
+    for (; !over; last = now) {
+        usleep(1000);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        long ms = (now.tv_sec - last.tv_sec) * 1000 + (now.tv_nsec - last.tv_nsec) / 1000000;
+        if (ms > longest_ms) longest_ms = ms;
+    }
+    return nullptr;
+}
+
 static void *wait_for_child(void *) {
     const char *path = getenv("STREAM_FIFO");
     pid_t child = vfork();
     if (child == 0) {
         close(fd_of);
-        open(path, O_RDONLY);
+        // as posix_spawn does, with a call that the filter lets wait
+        dup2(open(path, O_RDONLY), 0);
         _exit(0);
     }
     waitpid(child, nullptr, 0);
-    printf("spawned\n");
+    over = true;
+    printf("spawned %ld\n", longest_ms.load());
     fflush(stdout);
     return nullptr;
 }
@@ -256,11 +273,13 @@ static void carry(const std::string &way, int fd, bool far, uint64_t bytes) {
     } else if (way == "signals") {
         under_signals();
     } else if (way == "spawn") {
-        pthread_t thread;
+        pthread_t thread, ticks;
         pthread_create(&thread, nullptr, wait_for_child, nullptr);
+        pthread_create(&ticks, nullptr, tick, nullptr);
         receive_all(nullptr);
         send_all(nullptr);
         pthread_join(thread, nullptr);
+        pthread_join(ticks, nullptr);
     } else if (way == "timeout") {
         timeval limit{5, 0};
         if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit)) fail("SO_RCVTIMEO");
