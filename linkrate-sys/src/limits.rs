@@ -14,6 +14,10 @@ use rustix::process::{Resource, geteuid, getrlimit};
 
 use crate::cgroup;
 
+mod witness;
+
+pub use witness::Witness;
+
 /// A limit of a control group: its controller, its file, the file and the word that count what it refused, and what of.
 const OF_GROUPS: [(&str, &str, &str, &str, &str); KINDS] = [
     ("pids", "pids.max", "pids.events", "max", "processes and threads"),
@@ -23,6 +27,9 @@ const OF_GROUPS: [(&str, &str, &str, &str, &str); KINDS] = [
 ];
 
 const KINDS: usize = 3;
+
+/// That of processes among [`OF_GROUPS`]; the others are of memory.
+const PROCESSES: usize = 0;
 
 /// What version 1 has for no limit is above it.
 const NO_LIMIT: u64 = 1 << 62;
@@ -161,13 +168,8 @@ fn of_groups(
 ) -> Option<Reached> {
     let now = refused(groups, read);
     let kind = (0..OF_GROUPS.len()).find(|kind| now[*kind] > before[*kind])?;
-    let (_, file, _, _, what) = OF_GROUPS[kind];
-    let limits = groups[kind].iter().filter_map(|group| {
-        let path = group.join(file);
-        let most = read(&path)?.trim().parse::<u64>().ok()?;
-        (most < NO_LIMIT).then_some((most, path))
-    });
-    let what = match limits.min() {
+    let (_, _, _, _, what) = OF_GROUPS[kind];
+    let what = match least(kind, groups, read) {
         Some((most, path)) => {
             format!("a control group allows {most} {what} ({})", path.display())
         }
@@ -175,7 +177,7 @@ fn of_groups(
         None => format!("a control group allows no more {what}"),
     };
     let hint = match kind {
-        0 => {
+        PROCESSES => {
             "raise the limit there (systemd: TasksMax=, docker: --pids-limit), or ask for fewer clients and ports"
         }
         _ => {
@@ -183,6 +185,21 @@ fn of_groups(
         }
     };
     Some(Reached { what, hint })
+}
+
+/// The least limit of a kind that groups set, and its file.
+fn least(
+    kind: usize,
+    groups: &[Vec<PathBuf>; KINDS],
+    read: &dyn Fn(&Path) -> Option<String>,
+) -> Option<(u64, PathBuf)> {
+    let (_, file, ..) = OF_GROUPS[kind];
+    let limits = groups[kind].iter().filter_map(|group| {
+        let path = group.join(file);
+        let most = read(&path)?.trim().parse::<u64>().ok()?;
+        (most < NO_LIMIT).then_some((most, path))
+    });
+    limits.min()
 }
 
 fn of_process(reasons: &str, limit: &dyn Fn(Resource) -> Option<u64>) -> Option<Reached> {

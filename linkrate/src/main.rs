@@ -15,12 +15,21 @@ mod output;
 mod program;
 mod progress;
 
+use linkrate_sys::limits;
+
 use crate::args::Command;
 use crate::exit::{Exit, Failure};
 
 fn main() -> std::process::ExitCode {
-    linkrate_sys::limits::watch();
+    limits::watch();
     let cli = args::read();
+    // an agent's controller says what has ended it, and a program that takes the place of this one has no other child
+    let has_witness = match &cli.command {
+        Command::Agent(_) => false,
+        Command::Lab(command) => !command.becomes_program(),
+        _ => true,
+    };
+    let _witness = has_witness.then(limits::Witness::start).flatten();
     output::set_color(cli.color);
     let result = match cli.command {
         Command::Study(command) | Command::OfStudy(command) => commands::study::run(command),

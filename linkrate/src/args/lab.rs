@@ -46,6 +46,13 @@ pub enum LabCommand {
     },
 }
 
+impl LabCommand {
+    /// Whether a program takes the place of this one.
+    pub const fn becomes_program(&self) -> bool {
+        matches!(self, Self::Exec(_))
+    }
+}
+
 /// The lab that a command is about.
 #[derive(Debug, Args)]
 pub struct Which {

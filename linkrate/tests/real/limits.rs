@@ -180,6 +180,37 @@ fn a_lab_whose_agents_a_control_group_ends_names_its_memory() {
 }
 
 #[test]
+fn a_controller_that_a_control_group_ends_leaves_a_word() {
+    needs!(root);
+    let (group, file) = or_skip!(Group::new("memory", MEMORY));
+    let own = OwnCopy::new();
+    fs::write(&file, (256 << 20).to_string()).expect("set the limit");
+    let lab = Up::started("--adapter gigabit", |words| {
+        group.start(own.program().as_os_str(), &words.split_whitespace().collect::<Vec<_>>())
+    });
+    let file = format!("/proc/{}/oom_score_adj", lab.running.pid());
+    fs::write(file, "1000").expect("prefer the controller");
+    let greedy = Running::start(&mut group.start(OsStr::new("tail"), &["/dev/zero"]));
+    let finished = lab.running.wait();
+    let Finished { status, stderr, .. } = &finished;
+    assert_eq!(finished.signal(), Some(Signal::KILL.as_raw()), "{status:?} {stderr}");
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    let said =
+        format!("the kernel has killed linkrate: a control group allows {} bytes", 256 << 20);
+    assert!(matches!(&errors[..], [only] if only.contains(&said)), "{stderr}");
+    drop(greedy);
+    own.expect_nothing_left();
+    // nobody's limit has ended this one
+    let lab = Up::started("--adapter gigabit", |words| {
+        group.start(own.program().as_os_str(), &words.split_whitespace().collect::<Vec<_>>())
+    });
+    lab.running.signal(Signal::KILL);
+    let stderr = lab.running.wait().stderr;
+    assert!(!stderr.contains("error: "), "{stderr}");
+    own.expect_nothing_left();
+}
+
+#[test]
 fn a_limit_of_locked_memory_ends_no_command() {
     needs!(root, "prlimit", "setpriv");
     or_skip!(namespaces_of_users());
