@@ -23,7 +23,7 @@ use crate::processes;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time between two looks whether a thread that does not stop is in vfork(2).
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Calls that let a thread wait for its child, if they are asked to.
 const MAKE_CHILD: &[libc::c_long] = &[
@@ -162,7 +162,7 @@ impl Traced {
     fn await_still(&mut self) -> io::Result<bool> {
         let deadline = Instant::now() + TIMEOUT;
         loop {
-            let event = match self.await_event(deadline.min(Instant::now() + GLANCE)) {
+            let event = match self.await_event(deadline.min(Instant::now() + POLL_INTERVAL)) {
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     if awaits_child(self.id) {
                         return Err(busy());

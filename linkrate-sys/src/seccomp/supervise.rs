@@ -243,17 +243,17 @@ mod tests {
         files.pop().unwrap()
     }
 
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
 
     #[test]
     fn a_program_whose_listener_nobody_takes_runs_as_it_is_and_says_why() {
         let gone_before = said(None, false, drop);
-        let gone_between = said(Some(PATIENCE), false, |ours| {
+        let gone_between = said(Some(TIMEOUT), false, |ours| {
             listener(&ours);
             // the child has a copy of it until it executes the program
             ours.shutdown(Shutdown::Both).unwrap();
         });
-        let refused = said(Some(PATIENCE), false, |ours| {
+        let refused = said(Some(TIMEOUT), false, |ours| {
             listener(&ours);
             local_socket::send(&ours, b"no!!!", None).unwrap();
         });
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_program_is_supervised_once_its_receiver_says_so() {
-        let said = said(Some(PATIENCE), false, |ours| {
+        let said = said(Some(TIMEOUT), false, |ours| {
             let listener = super::super::Listener::from(listener(&ours));
             local_socket::send(&ours, ANSWER, None).unwrap();
             loop {

@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_CALLS: u32 = 5;
 
 /// How long a program is waited for whose threads cannot stop yet, and the time between two trials.
-const PATIENCE: Duration = Duration::from_secs(2);
+const VFORK_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 
 /// Time between two polls for it.
@@ -173,7 +173,7 @@ impl<M: Mover> SupervisorLoop<M> {
         &mut self,
         stop: impl Fn() -> Result<PtraceStop, Unmoved>,
     ) -> Result<PtraceStop, Unmoved> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + VFORK_TIMEOUT;
         loop {
             match stop() {
                 Err(reason) if Instant::now() < deadline && reason.passes() => {
