@@ -166,7 +166,7 @@ impl<'a> Meters<'a> {
     }
 
     fn read_slow(&self) -> Result<Slow, SysError> {
-        let mut interface = InterfaceCounts::default();
+        let mut pauses = InterfaceCounts::default();
         let mut route = RouteSocket::open()?;
         // pause frames stay zero where a driver does not count them, or the kernel not tell
         let mut ethtool = Ethtool::open().ok();
@@ -174,16 +174,23 @@ impl<'a> Meters<'a> {
         for name in &self.spec.interfaces {
             let pause = ethtool.as_mut().and_then(|ethtool| ethtool.pause_frames(name).ok());
             let pause = pause.unwrap_or_default();
-            interface = interface.plus(InterfaceCounts {
+            pauses = pauses.plus(InterfaceCounts {
                 tx_pause_frames: pause.tx,
                 rx_pause_frames: pause.rx,
-                ..route.link(name)?.counters
+                ..InterfaceCounts::default()
             });
             disciplines.extend(route.disciplines(name)?);
         }
+        let (interface, protocol) = netstat::quickest(|| {
+            let mut names = self.spec.interfaces.iter();
+            let interface = names.try_fold(pauses, |sum, name| {
+                Ok::<_, SysError>(sum.plus(route.link(name)?.counters))
+            })?;
+            Ok((interface, netstat::protocol_counters()?))
+        })?;
         Ok(Slow {
             interface,
-            protocol: netstat::protocol_counters()?,
+            protocol,
             receive_packets: netstat::receive_packets_by_cpu()?,
             senders_at_ns: monotonic_ns(),
             senders: self.read_senders(),

@@ -252,12 +252,14 @@ impl CpuUse {
         percent(cpu_ns, interval_ns)
     }
 
-    /// The busiest CPU of the group, in per cent of one CPU.
+    /// The busiest CPU of the group, in per cent of the time that a hypervisor left of one CPU: a CPU that was never
+    /// idle is full, whatever others had of it.
     pub fn busiest_percent(&self) -> f64 {
+        let left_ns = |cpu: &CpuTime| cpu.interval_ns.saturating_sub(cpu.steal_ns);
         self.cpus
             .iter()
-            .filter(|cpu| cpu.interval_ns > 0)
-            .map(|cpu| cpu.busy_ns as f64 * 100.0 / cpu.interval_ns as f64)
+            .filter(|cpu| left_ns(cpu) > 0)
+            .map(|cpu| (cpu.busy_ns as f64 * 100.0 / left_ns(cpu) as f64).min(100.0))
             .fold(0.0, f64::max)
     }
 
@@ -324,6 +326,33 @@ impl CpuParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_that_was_never_idle_is_full_whatever_a_hypervisor_took() {
+        let mut run = CpuUse {
+            cpus: vec![CpuTime {
+                cpu: 0,
+                interval_ns: 1000,
+                busy_ns: 920,
+                steal_ns: 80,
+                uncertainty_ns: 0,
+            }],
+            threads: Vec::new(),
+            source: IdleSource::TimerList,
+            shared: false,
+            background: Vec::new(),
+            own_threads_ns: 0,
+            parts: None,
+        };
+        assert_eq!(run.busiest_percent(), 100.0);
+        run.cpus[0].busy_ns = 460;
+        assert_eq!(run.busiest_percent(), 50.0);
+        // ticks of steal may be in the busy time too
+        run.cpus[0].busy_ns = 1000;
+        assert_eq!(run.busiest_percent(), 100.0);
+        run.cpus[0].steal_ns = 1000;
+        assert_eq!(run.busiest_percent(), 0.0);
+    }
 
     #[test]
     fn time_of_other_programs_is_taken_out_as_far_as_it_is_known() {

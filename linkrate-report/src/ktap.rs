@@ -176,7 +176,7 @@ fn aa(results: &StudyResults, aa: &Aa, one: &AaRatio) -> (String, Outcome) {
             Outcome::Skipped(format!("{found}: {}", words::too_few()))
         }
         None => Outcome::Skipped(format!("{found}: too few runs for an interval")),
-        Some((low, high)) if low > 1.0 + minimum || high < 1.0 - minimum => {
+        Some(_) if one.is_beyond(minimum) => {
             Outcome::Failed(format!("{found}: more than {}", number::percent(minimum)))
         }
         Some(_) => Outcome::Passed(found),

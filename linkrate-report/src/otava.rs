@@ -2,8 +2,8 @@
 //! configuration that names its columns.
 //!
 //! A column is a measure of a cell or of an effect. Otava needs a figure in every row, so a series that lacks one in
-//! a set is left out, and told. Effects are ratios, of which it says neither better nor worse: their direction is the
-//! measure's.
+//! a set is left out, and told. An effect is a ratio, which may grow because its denominator fell: it is never a
+//! regression, and Otava knows no metric without a better direction, so effects are columns and no metrics.
 
 use std::fmt::Write as _;
 
@@ -36,6 +36,7 @@ pub struct Otava {
     pub csv: Vec<u8>,
     /// Series that lack a figure in a set, by the names that their columns would have.
     pub left_out: Vec<String>,
+    /// Columns that Otava looks at.
     metrics: Vec<(String, Measure)>,
 }
 
@@ -57,11 +58,15 @@ impl Otava {
         }
         let csv =
             writer.into_inner().map_err(|error| ReportError::Csv(error.into_error().into()))?;
-        let measures = whole.iter().map(|series| series.measure);
+        let metrics =
+            whole.iter().zip(metrics).filter_map(|(series, name)| match &series.subject {
+                Subject::Cell { .. } => Some((name, series.measure)),
+                Subject::Effect { .. } => None,
+            });
         Ok(Self {
             csv,
             left_out: lacking.into_iter().map(column).collect(),
-            metrics: metrics.into_iter().zip(measures).collect(),
+            metrics: metrics.collect(),
         })
     }
 

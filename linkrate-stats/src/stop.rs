@@ -139,6 +139,11 @@ pub enum StopReason {
         /// The budget.
         budget: Duration,
     },
+    /// So many blocks were disturbed that the others are fewer than the study asks for.
+    Disturbed {
+        /// Blocks that were not.
+        blocks: u32,
+    },
     /// There are enough blocks but not one good run in them.
     NothingMeasured {
         /// Blocks run.
@@ -161,6 +166,9 @@ impl fmt::Display for StopReason {
             ),
             Self::MaxBlocks { blocks } => {
                 write!(f, "{} run, the maximum", count(blocks))
+            }
+            Self::Disturbed { blocks } => {
+                write!(f, "{} run, and too many others were disturbed", count(blocks))
             }
             Self::Budget { blocks, budget } => write!(
                 f,

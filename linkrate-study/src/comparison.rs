@@ -207,8 +207,10 @@ pub enum Finding {
     UnknownScatter,
     /// Runs of a set have too few transactions for the percentile, so the row is not judged.
     TooFewTransactions,
-    /// The candidate has no figure where the baseline has one.
+    /// The candidate has no figure where the baseline has one, and a run that failed for a reason of its own.
     Lost,
+    /// The candidate has no figure and no such run: it was stopped, or disturbed, so the row is not judged.
+    NotMeasured,
     /// The baseline has no figure where the candidate has one.
     Gained,
 }
@@ -216,7 +218,10 @@ pub enum Finding {
 impl Finding {
     /// Whether the row is judged.
     pub fn is_judged(self) -> bool {
-        !matches!(self, Self::TooFew | Self::UnknownScatter | Self::TooFewTransactions)
+        !matches!(
+            self,
+            Self::TooFew | Self::UnknownScatter | Self::TooFewTransactions | Self::NotMeasured
+        )
     }
 
     /// Whether it makes a candidate worse than its baseline.

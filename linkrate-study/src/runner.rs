@@ -394,7 +394,7 @@ impl<'a> Session<'a> {
             }
         }
         let blocks = RunsByCell::of(self.study, self.store.runs()).whole_blocks(self.study);
-        Ok(Ended::Rule(StopReason::MaxBlocks { blocks }))
+        Ok(Ended::Rule(StopReason::Disturbed { blocks }))
     }
 
     /// A run begins, without some nodes of a fleet.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::SysError;
 
-/// How long the files of protocol counters take to read where nothing comes between.
-const IN_TURN: Duration = Duration::from_micros(500);
+/// How long counters of interfaces and protocols take to read where nothing comes between.
+const IN_TURN: Duration = Duration::from_millis(1);
 /// How often they are read at most, until nothing does.
 const READINGS: usize = 5;
 
@@ -15,14 +15,26 @@ const READINGS: usize = 5;
 /// `snmp`, `netstat` and `snmp6` in `/proc/thread-self/net` (net/ipv4/proc.c, net/ipv6/proc.c). The last is missing
 /// where there is no IPv6.
 ///
-/// Packets are counted in one file and octets in another. Where a thread loses its CPU between the two, the mean size
-/// of a packet is wrong by what passed meanwhile: they are read again, and the quickest reading counts.
+/// Packets are counted in one file and octets in another, and frames at the interface. Where a thread loses its CPU
+/// between them, the mean size of a packet is wrong by what passed meanwhile: [`quickest`] reads them again.
 pub fn protocol_counters() -> Result<BTreeMap<String, u64>, SysError> {
-    quickest(IN_TURN, read_counters)
+    let mut counters = BTreeMap::new();
+    for path in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
+        let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;
+        parse_pairs(&text, &mut counters);
+    }
+    let text = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
+    parse_ipv6(&text, &mut counters);
+    Ok(counters)
 }
 
-/// The result of the quickest of [`READINGS`] calls of `read`, or of the first that takes `enough` at most.
-fn quickest<T>(
+/// The result of the quickest of five calls of `read`, or of the first that takes a millisecond at most: nothing came
+/// between then.
+pub fn quickest<T>(read: impl FnMut() -> Result<T, SysError>) -> Result<T, SysError> {
+    quickest_within(IN_TURN, read)
+}
+
+fn quickest_within<T>(
     enough: Duration,
     mut read: impl FnMut() -> Result<T, SysError>,
 ) -> Result<T, SysError> {
@@ -41,17 +53,6 @@ fn quickest<T>(
         }
     }
     Ok(best.1)
-}
-
-fn read_counters() -> Result<BTreeMap<String, u64>, SysError> {
-    let mut counters = BTreeMap::new();
-    for path in ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"] {
-        let text = fs::read_to_string(path).map_err(|error| SysError::new("read", path, error))?;
-        parse_pairs(&text, &mut counters);
-    }
-    let text = fs::read_to_string("/proc/thread-self/net/snmp6").unwrap_or_default();
-    parse_ipv6(&text, &mut counters);
-    Ok(counters)
 }
 
 /// Packets processed on receive since boot, by CPU, from `/proc/net/softnet_stat`
@@ -122,7 +123,7 @@ mod tests {
                 number += 1;
                 Ok(number)
             };
-            (quickest(Duration::from_millis(10), read).unwrap(), number)
+            (quickest_within(Duration::from_millis(10), read).unwrap(), number)
         };
         assert_eq!(reading(&[0]), (1, 1));
         assert_eq!(reading(&[100, 0]), (2, 2));

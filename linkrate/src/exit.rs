@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use linkrate_lab::LabError;
 use linkrate_lab::control::client::ControlError;
-use linkrate_study::store::{Ended, StoreError, StoredRun, StoredStudy};
+use linkrate_study::analysis::runs_by_cell::RunsByCell;
+use linkrate_study::store::{Ended, StoreError, StoredStudy};
 use linkrate_sys::{limits, stderr};
 
 /// The exit code of the process. Scripts may rely on these.
@@ -87,10 +88,12 @@ impl Failure {
 
 /// How a command that made runs ends.
 pub fn of_runs(ended: &Ended, stored: &StoredStudy) -> Result<Exit, Failure> {
-    let failed = stored.runs.iter().filter_map(|run| Some((run, run.failure()?)));
-    let missing =
-        failed.filter(|(run, failure)| !failure.disturbed || !is_made_up_for(run, stored));
-    let reasons: Vec<&str> = missing.map(|(_, failure)| failure.reason.as_str()).collect();
+    let excused = has_all_blocks(ended, stored);
+    let failures = stored.runs.iter().filter_map(|run| run.failure());
+    let reasons: Vec<&str> = failures
+        .filter(|failure| !(excused && failure.disturbed))
+        .map(|failure| failure.reason.as_str())
+        .collect();
     match ended {
         Ended::Interrupted => return Ok(Exit::Interrupted),
         _ if reasons.is_empty() => return Ok(Exit::Success),
@@ -99,11 +102,12 @@ pub fn of_runs(ended: &Ended, stored: &StoredStudy) -> Result<Exit, Failure> {
     unless_limited(Exit::RunsFailed, "runs have failed", &reasons.join("\n"))
 }
 
-/// Whether a run has been repeated as often as its study asks for.
-fn is_made_up_for(run: &StoredRun, stored: &StoredStudy) -> bool {
-    let like_it = |other: &&StoredRun| (other.cell, other.pair) == (run.cell, run.pair);
-    let good = stored.runs.iter().filter(like_it).filter(|other| other.is_good()).count();
-    good >= stored.plan.study.method.min_blocks as usize
+/// Whether the rule of a study ended it with the blocks that it asks for, beside those that fell for what disturbed them.
+/// The runs of a fleet are not repeated.
+fn has_all_blocks(ended: &Ended, stored: &StoredStudy) -> bool {
+    let study = &stored.plan.study;
+    let whole = || RunsByCell::of(study, &stored.runs).whole_blocks(study);
+    ended.is_complete() && study.fleet.is_none() && whole() >= study.method.min_blocks
 }
 
 /// How a command ends for these reasons: with `exit`, or with an error that says `what` and names the limit which
@@ -145,5 +149,46 @@ impl From<StoreError> for Failure {
         };
         let hint = error.hint();
         Self::from_error(exit, &error).with_hint(hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use linkrate_stats::stop::StopReason;
+    use linkrate_study::executor::RunFailure;
+    use linkrate_study::fixture;
+    use linkrate_study::store::{Outcome, StoredRun};
+
+    use super::*;
+
+    /// A study of five blocks of three cells, with runs of these blocks disturbed.
+    fn exit(disturbed: &[u32], ended: StopReason) -> Exit {
+        let mut stored = fixture::set(1, 5 + disturbed.len() as u32, [(1.0, 1.0); 3], 0.01, 0.0);
+        let method = &mut stored.plan.study.method;
+        (method.min_blocks, method.max_blocks, method.idle) = (5, 5, Duration::ZERO);
+        let is_disturbed = |run: &StoredRun| run.cell == Some(1) && disturbed.contains(&run.block);
+        for run in stored.runs.iter_mut().filter(|run| is_disturbed(run)) {
+            let failure = fixture::failed("\"make\" used 40 %");
+            run.outcome = Outcome::Failed(RunFailure { disturbed: true, ..failure });
+        }
+        of_runs(&Ended::Rule(ended), &stored).unwrap()
+    }
+
+    #[test]
+    fn disturbed_runs_fail_a_study_that_lacks_blocks() {
+        let whole = StopReason::MaxBlocks { blocks: 5 };
+        assert_eq!(exit(&[], whole), Exit::Success);
+        assert_eq!(exit(&[1, 3], whole), Exit::Success);
+        assert_eq!(exit(&[1], StopReason::Disturbed { blocks: 4 }), Exit::RunsFailed);
+    }
+
+    #[test]
+    fn a_run_that_failed_by_itself_fails_a_study() {
+        let mut stored = fixture::set(1, 6, [(1.0, 1.0); 3], 0.01, 0.0);
+        stored.runs[4].outcome = Outcome::Failed(fixture::failed("tso reads off"));
+        let ended = Ended::Rule(StopReason::MaxBlocks { blocks: 5 });
+        assert_eq!(of_runs(&ended, &stored).unwrap(), Exit::RunsFailed);
     }
 }

@@ -1,5 +1,6 @@
 //! A comparison as strings, for table and Markdown alike.
 
+use linkrate_study::comparison::rows::MIN_SETS;
 use linkrate_study::comparison::{
     CellComparison, EffectRow, EffectVerdict, Finding, MeasureRow, PairComparison, SetFigure,
     SetSummary, StudyComparison,
@@ -198,6 +199,17 @@ fn change(ratio: Option<&Interval>) -> (String, String) {
 /// Why latency is not judged.
 const UNKNOWN_SCATTER: &str = "one set each";
 
+/// Why a row is not judged of which the candidate has no figure, and no failure of its own.
+const NOT_MEASURED: &str = "not measured";
+
+/// Why a row is not judged that a side has too seldom.
+fn too_few(comparison: &StudyComparison) -> String {
+    match comparison.further.iter().all(Vec::is_empty) {
+        true => words::too_few(),
+        false => format!("fewer than {MIN_SETS} sets of a side"),
+    }
+}
+
 /// Why a percentile is not judged that a set does not have.
 const TOO_FEW_TRANSACTIONS: &str = "too few transactions";
 
@@ -212,7 +224,8 @@ fn verdict(row: &MeasureRow, comparison: &StudyComparison) -> (String, Mark) {
         Finding::Different => (words::DIFFERENT, Mark::None),
         Finding::NotShown if by_chance => ("not significant", Mark::None),
         Finding::NotShown => ("inconclusive", Mark::None),
-        Finding::TooFew => return (words::too_few(), Mark::None),
+        Finding::TooFew => return (too_few(comparison), Mark::None),
+        Finding::NotMeasured => (NOT_MEASURED, Mark::None),
         Finding::UnknownScatter => (UNKNOWN_SCATTER, Mark::None),
         Finding::TooFewTransactions => (TOO_FEW_TRANSACTIONS, Mark::None),
         Finding::Lost => ("result lost", Mark::Worse),
@@ -259,7 +272,7 @@ fn effect_verdict(row: &EffectRow, comparison: &StudyComparison) -> (String, Mar
         EffectVerdict::BelowMinimum => return (below(comparison), Mark::None),
         EffectVerdict::Different => (words::DIFFERENT, Mark::None),
         EffectVerdict::NotShown => ("inconclusive", Mark::None),
-        EffectVerdict::TooFew => return (words::too_few(), Mark::None),
+        EffectVerdict::TooFew => return (too_few(comparison), Mark::None),
         EffectVerdict::UnknownScatter => (UNKNOWN_SCATTER, Mark::None),
     };
     (text.to_owned(), mark)
@@ -308,10 +321,22 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
 
 /// What came out, in one sentence.
 fn result(comparison: &StudyComparison) -> String {
+    let reasons = [
+        (Finding::TooFew, too_few(comparison)),
+        (
+            Finding::UnknownScatter,
+            format!("{UNKNOWN_SCATTER}, and how far sessions scatter is not known"),
+        ),
+        (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
+        (Finding::NotMeasured, "the candidate was not measured".to_owned()),
+    ];
+    let rows_of = |verdict| comparison.rows().filter(|row| row.verdict == verdict).count();
     let unjudged = comparison.unjudged();
     let judged = words::count(comparison.rows().count() - unjudged, "row");
     if !comparison.is_judged() {
-        return format!("no row is judged: {} in one of the sets", words::too_few());
+        let reasons = reasons.into_iter().filter(|(verdict, _)| rows_of(*verdict) > 0);
+        let reasons: Vec<String> = reasons.map(|(_, reason)| reason).collect();
+        return format!("no row is judged: {}", reasons.join("; "));
     }
     let found = match (comparison.regressions, comparison.improvements) {
         (0, 0) => format!("no regression and no improvement shown in {judged}"),
@@ -319,23 +344,13 @@ fn result(comparison: &StudyComparison) -> String {
         (worse, 0) => format!("regression: {worse} of {judged} worse"),
         (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
     };
-    let reasons = [
-        (Finding::TooFew, words::too_few()),
-        (
-            Finding::UnknownScatter,
-            format!("{UNKNOWN_SCATTER}, and how far sessions scatter is not known"),
-        ),
-        (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
-    ];
     let open = comparison.rows().filter(|row| row.verdict == Finding::NotShown).count();
     let found = match open {
         0 => found,
         open => format!("{found}; {open} inconclusive"),
     };
-    reasons.into_iter().fold(found, |found, (verdict, reason)| {
-        match comparison.rows().filter(|row| row.verdict == verdict).count() {
-            0 => found,
-            some => format!("{found}; {} not judged: {reason}", words::count(some, "row")),
-        }
+    reasons.into_iter().fold(found, |found, (verdict, reason)| match rows_of(verdict) {
+        0 => found,
+        some => format!("{found}; {} not judged: {reason}", words::count(some, "row")),
     })
 }

@@ -153,7 +153,7 @@ fn conclusion(worth: &Paybacks) -> String {
         text = format!("{text} It never pays in {}, where {each}: {}.", never.len(), named(&never));
     }
     if !open.is_empty() {
-        let why = "no saving is shown with the emulated driver and without it alike";
+        let why = "no saving above the minimum is shown, or none that its own uncertainty bounds";
         text = format!("{text} It is open in {}, where {why}: {}.", open.len(), named(&open));
     }
     text
@@ -301,7 +301,7 @@ mod tests {
         let text = of(&[&soon, &never, &open]);
         assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
         assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");
-        assert!(text.contains("It is open in 1, where no saving"), "{text}");
+        assert!(text.contains("It is open in 1, where no saving above the minimum"), "{text}");
         let text = of(&[&never]);
         assert!(
             text.starts_with("Handing a connection to the adapter pays in none of 1 comparison.")

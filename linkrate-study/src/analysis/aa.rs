@@ -14,6 +14,7 @@ use crate::quantity::Measure;
 use crate::results::{Aa, AaRatio};
 use crate::store::StoredRun;
 use crate::study::Study;
+use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::paired;
 
 use super::runs_by_cell::RunsByCell;
@@ -63,8 +64,12 @@ pub fn warning(found: &Aa, minimum: f64) -> Option<String> {
 }
 
 impl AaRatio {
-    /// Whether the interval lies beyond the smallest effect that is claimed, a fraction, on one side.
+    /// Whether there are enough blocks, and the interval lies beyond the smallest effect that is claimed, a fraction, on
+    /// one side.
     pub fn is_beyond(&self, minimum: f64) -> bool {
+        if self.blocks < MIN_TO_CLAIM {
+            return false;
+        }
         self.ratio.low.is_some_and(|low| low > 1.0 + minimum)
             || self.ratio.high.is_some_and(|high| high < 1.0 / (1.0 + minimum))
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use linkrate_model::measurement::IdleSource;
+use linkrate_model::measurement::{CpuTime, CpuUse, IdleSource};
 use linkrate_model::spec::Adapter;
 use linkrate_model::units::format_duration;
 use linkrate_model::{CpuSet, Measurement};
@@ -130,6 +130,7 @@ pub fn warnings(
     found.extend(counted_idle(runs));
     found.extend(background_load(background));
     found.extend(steal(runs));
+    found.extend(steal_of_clients(runs));
     let counted: Vec<_> = runs.all_with_aa().collect();
     found.extend(hosts::warnings(counted.iter().copied()));
     // the nodes of a fleet may have others
@@ -283,28 +284,30 @@ fn background_load(background: Option<f64>) -> Option<String> {
     ))
 }
 
-fn steal(runs: &RunsByCell<'_>) -> Option<String> {
-    let shares: Vec<f64> = runs
-        .all_with_aa()
-        .filter_map(|run| {
-            run.measurement()?
-                .sut_cpu
-                .cpus
-                .iter()
-                .filter(|cpu| cpu.interval_ns > 0)
-                .map(|cpu| cpu.steal_ns as f64 * 100.0 / cpu.interval_ns as f64)
-                .reduce(f64::max)
-        })
-        .filter(|percent| *percent > STEAL_PERCENT)
-        .collect();
+/// What the hypervisor took from the CPUs of one end in the runs, if that is more than little.
+fn taken(runs: &RunsByCell<'_>, end: fn(&Measurement) -> &CpuUse, whose: &str) -> Option<String> {
+    let share =
+        |cpu: &CpuTime| cpu.steal_ns as f64 * 100.0 / (cpu.interval_ns as f64).max(f64::EPSILON);
+    let of_run = |run: &StoredRun| end(run.measurement()?).cpus.iter().map(share).reduce(f64::max);
+    let shares = runs.all_with_aa().filter_map(of_run);
+    let shares: Vec<f64> = shares.filter(|percent| *percent > STEAL_PERCENT).collect();
     let most = shares.iter().copied().reduce(f64::max)?;
     // rounded up: it is more than the threshold
     let most = (most * 10.0 - 1e-6).ceil() / 10.0;
-    let mut text = format!(
-        "The hypervisor took CPU from the SUT for more than {STEAL_PERCENT} % of the time in {}, \
-         {most:.1} % at most",
+    Some(format!(
+        "The hypervisor took CPU from {whose} for more than {STEAL_PERCENT} % of the time in {}, {most:.1} % at most",
         count(shares.len(), "run")
-    );
+    ))
+}
+
+fn steal_of_clients(runs: &RunsByCell<'_>) -> Option<String> {
+    let is_apart = good(runs).any(|(_, run)| !run.sut_cpu.shared);
+    let text = taken(runs, |run| &run.client_cpu, "clients and devices").filter(|_| is_apart)?;
+    Some(format!("{text}."))
+}
+
+fn steal(runs: &RunsByCell<'_>) -> Option<String> {
+    let mut text = taken(runs, |run| &run.sut_cpu, "the SUT")?;
     // an idle run has next to no busy time to know
     let uncertainty = good(runs)
         .filter(|(stored, _)| stored.cell.is_some())

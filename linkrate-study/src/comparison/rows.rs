@@ -92,6 +92,8 @@ impl<'a> Rows<'a> {
                     || self.candidate.lacks_transactions(b, measure);
                 if lack && row.probabilities.p.is_none() {
                     row.verdict = Finding::TooFewTransactions;
+                } else if row.verdict == Finding::Lost && !self.candidate.fails_by_itself(b) {
+                    row.verdict = Finding::NotMeasured;
                 }
                 Some(row)
             });

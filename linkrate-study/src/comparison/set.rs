@@ -275,6 +275,15 @@ impl<'a> Side<'a> {
         self.with_cell(cell).any(|(set, cell)| set.lacks_transactions(cell, measure))
     }
 
+    /// Whether a run of a cell has failed for a reason of its own, in any set.
+    pub fn fails_by_itself(&self, cell: usize) -> bool {
+        let failures = |(set, cell): (&Set<'a>, usize)| {
+            let mut failures = set.runs.cell(cell).iter().filter_map(|run| run.failure());
+            failures.any(|failure| !failure.disturbed)
+        };
+        self.with_cell(cell).any(failures)
+    }
+
     /// Runs of a cell without figures, in all sets.
     pub fn failed(&self, cell: usize) -> u32 {
         self.with_cell(cell).map(|(set, cell)| set.failed(cell)).fold(0, u32::saturating_add)

@@ -8,8 +8,9 @@ use linkrate_model::discipline::{self, Discipline};
 use linkrate_model::spec::Adapter;
 
 use super::*;
+use crate::executor::RunFailure;
 use crate::fixture::{self, SAME, set, stored};
-use crate::store::{Ended, Outcome, StoredPlan};
+use crate::store::{Ended, Outcome, StoredPlan, StoredRun};
 use linkrate_stats::order::Order;
 use linkrate_stats::simulate::{Simulator, share};
 
@@ -259,6 +260,26 @@ fn a_lost_figure_is_a_regression() {
     let back = compared(&b, &a);
     assert_eq!(verdicts(&back, Measure::Throughput)[1], Finding::Gained);
     assert_eq!(back.regressions, 0);
+}
+
+/// A candidate that was stopped, or whose runs of a cell others disturbed, is not worse for it.
+#[test]
+fn a_cell_that_was_not_measured_is_no_regression() {
+    let a = set(1, 6, SAME, 0.002, 0.0);
+    let of_cell = |run: &StoredRun| run.cell == Some(1);
+    let mut stopped = set(2, 6, SAME, 0.002, 0.0);
+    stopped.runs.retain(|run| !of_cell(run));
+    let mut disturbed = set(2, 6, SAME, 0.002, 0.0);
+    for run in disturbed.runs.iter_mut().filter(|run| of_cell(run)) {
+        let failure = fixture::failed("\"make\" used 40 %");
+        run.outcome = Outcome::Failed(RunFailure { disturbed: true, ..failure });
+    }
+    for b in [stopped, disturbed] {
+        let found = compared(&a, &b);
+        assert_eq!(verdicts(&found, Measure::Throughput)[1], Finding::NotMeasured);
+        assert_eq!(found.regressions, 0);
+        assert!(found.is_judged());
+    }
 }
 
 #[test]

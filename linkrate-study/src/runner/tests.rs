@@ -346,7 +346,8 @@ fn a_machine_that_is_always_disturbed_ends_the_study() {
         if made.get() > 4 { Err(disturbed()) } else { noisy(0.001)(spec) }
     };
     let (ended, runs) = fresh(&study, answer);
-    assert_eq!(ended, Ended::Rule(StopReason::MaxBlocks { blocks: 1 }));
+    assert_eq!(ended, Ended::Rule(StopReason::Disturbed { blocks: 1 }));
+    assert!(!ended.is_complete());
     assert_eq!(runs.len(), 4 + 5, "one run of each block that fell");
 }
 

@@ -6,7 +6,6 @@
 use linkrate_model::Peer;
 use linkrate_report::ktap;
 use linkrate_study::results::StudyResults;
-use linkrate_study::store::Ended;
 use linkrate_sys::stderr;
 
 use super::output::Wanted;
@@ -45,20 +44,21 @@ pub fn run(arguments: &StudyRunArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// Prints results.
+/// Prints results of runs that ended so. A study may lack runs of which no case tells, such as idle ones.
 pub fn present(
     results: &StudyResults,
     environment: &[String],
-    ended: &Ended,
+    runs: Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let found = ktap::document(results, environment);
     print(&found.text)?;
     stderr::line(format_args!("results  {}", results.directory));
-    Ok(match ended {
-        Ended::Interrupted => Exit::Interrupted,
+    Ok(match runs? {
+        Exit::Interrupted => Exit::Interrupted,
         _ if found.failed > 0 => Exit::Failure,
         _ if found.passed == 0 => SKIPPED,
-        _ => Exit::Success,
+        Exit::Success => Exit::Success,
+        _ => Exit::Failure,
     })
 }
 

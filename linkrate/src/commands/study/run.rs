@@ -211,14 +211,15 @@ fn conduct(
     let stored = Store::read(&directory)?;
     let results = analyse(&stored);
     output::write_results(&directory, &results)?;
+    let exit = exit::of_runs(&ended, &stored);
     if let Some(environment) = &wanted.ktap {
-        return ktap::present(&results, environment, &ended);
+        return ktap::present(&results, environment, exit);
     }
     output::present(&results, wanted)?;
     if matches!(ended, Ended::Interrupted | Ended::TestbedLost(_)) {
         stderr::line(format_args!("hint: linkrate resume {}", quoted(&directory)));
     }
-    exit::of_runs(&ended, &stored)
+    exit
 }
 
 /// The fleet with other nodes at some places from run `next_run` on; `None` if nothing changes.
