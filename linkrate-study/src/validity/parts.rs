@@ -8,7 +8,9 @@ use crate::study::Purpose;
 
 /// What may be in no part, or in the parts alone, in per cent of the measurement's time on these CPUs: the same time for each
 /// cell of a study. By their busy time, runs of cheap cells would be refused more often than those of dear ones.
-pub const NOT_ATTRIBUTED_PERCENT: f64 = 7.5;
+/// On an AMD EPYC, virtual, CPUs that woke up often for `atm` were busy for 8.5 % before anything ran on them: the busy
+/// time is right there (the self-test's fast loads), and the parts lack the way out of idle.
+pub const NOT_ATTRIBUTED_PERCENT: f64 = 10.0;
 
 /// The same where it is half of the busy time too, which makes the cost itself doubtful. In 1,600 runs with
 /// traffic, a tenth of the busy time was in no part at most.
@@ -72,9 +74,9 @@ mod tests {
                 "{application_ms}"
             );
         }
-        let reason = refused(&testbed, &with(840, 0));
+        let reason = refused(&testbed, &with(780, 0));
         assert!(
-            reason.contains("differs from their busy time by 8.0 % of the measurement"),
+            reason.contains("differs from their busy time by 11.0 % of the measurement"),
             "{reason}"
         );
         assert!(refused(&testbed, &with(1200, 100)).contains("by 10.0 % of the measurement"));
