@@ -37,10 +37,10 @@ fn take(cells: &[Cell]) -> Vec<Vec<u8>> {
     let (mut line, mut units) = (Receiver::default(), Vec::new());
     let mut reassembler = Reassembler::new(MAX_LENGTH, Duration::from_millis(1));
     for (number, octets) in cells.iter().enumerate() {
-        let header = match line.check(cell::header(octets)) {
+        let header = match line.check(cell::header(octets), number as u64, 1) {
             Found::Right => cell::header(octets),
             Found::Corrected(header) => {
-                assert_eq!(Receiver::default().check(header), Found::Right);
+                assert_eq!(Receiver::default().check(header, 0, 1), Found::Right);
                 header
             }
             Found::Wrong => continue,

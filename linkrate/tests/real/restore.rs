@@ -85,8 +85,10 @@ fn a_silent_unexpected_peer_on_a_test_socket_does_not_keep_settings_from_coming_
         let before = settings(&machine);
         let words = format!("--kind connect-request-response --runs 3 {CHANGES}");
         let running = Running::start(&mut measure_the_loop(&machine, &own.program(), &words));
-        let strangers = machine.inside(|| strangers_on_a_test_socket(Duration::from_secs(20)));
-        assert!(!strangers.is_empty(), "no test socket");
+        let strangers = machine.inside(|| strangers_on_a_test_socket(Duration::from_secs(60)));
+        if strangers.is_empty() {
+            panic!("no test socket: {}", running.wait().stderr);
+        }
         match signal {
             Some(signal) => {
                 running.signal(signal);
