@@ -327,23 +327,24 @@ impl CpuParts {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_cpu_that_was_never_idle_is_full_whatever_a_hypervisor_took() {
-        let mut run = CpuUse {
-            cpus: vec![CpuTime {
-                cpu: 0,
-                interval_ns: 1000,
-                busy_ns: 920,
-                steal_ns: 80,
-                uncertainty_ns: 0,
-            }],
+    /// What was measured beside these programs.
+    fn measured(cpus: Vec<CpuTime>, others: &[OtherProgram]) -> CpuUse {
+        CpuUse {
+            cpus,
             threads: Vec::new(),
             source: IdleSource::TimerList,
             shared: false,
-            background: Vec::new(),
+            background: others.to_vec(),
             own_threads_ns: 0,
             parts: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_cpu_that_was_never_idle_is_full_whatever_a_hypervisor_took() {
+        let cpu =
+            CpuTime { cpu: 0, interval_ns: 1000, busy_ns: 920, steal_ns: 80, uncertainty_ns: 0 };
+        let mut run = measured(vec![cpu], &[]);
         assert_eq!(run.busiest_percent(), 100.0);
         run.cpus[0].busy_ns = 460;
         assert_eq!(run.busiest_percent(), 50.0);
@@ -360,15 +361,7 @@ mod tests {
             |cpu| CpuTime { cpu, interval_ns: 1000, busy_ns: 300, steal_ns: 0, uncertainty_ns: 0 };
         let other =
             |cpu_ns, bound_ns| OtherProgram { pid: 7, name: "sh".to_owned(), cpu_ns, bound_ns };
-        let with = |others: &[OtherProgram]| CpuUse {
-            cpus: vec![cpu(0), cpu(1)],
-            threads: Vec::new(),
-            source: IdleSource::TimerList,
-            shared: false,
-            background: others.to_vec(),
-            own_threads_ns: 0,
-            parts: None,
-        };
+        let with = |others: &[OtherProgram]| measured(vec![cpu(0), cpu(1)], others);
         let calm = with(&[]);
         assert_eq!((calm.own_busy_ns(), calm.others_uncertain_ns()), (600, 0));
         assert_eq!(calm.own_busy_cpus(), calm.busy_cpus());

@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(phase.take(1000), 0);
     }
 
-    /// Datagrams of 1,000 octets, as fast as they go.
-    fn datagrams(sends: bool) -> Work {
+    /// Blocks of 1,000 octets, as fast as they go.
+    fn unpaced(sends: bool) -> Work {
         Work {
             sends,
             block: 1000,
@@ -261,7 +261,7 @@ mod tests {
             socket.connect(far.local_addr().unwrap()).unwrap();
             let phase = Arc::new(Phase::default());
             phase.limit_to(Some(2500));
-            let work = Work { makes_up_for_loss, ..datagrams(true) };
+            let work = Work { makes_up_for_loss, ..unpaced(true) };
             let stream = Stream::start(Socket::Udp(socket), work, &phase).unwrap();
             phase.begin();
             let deadline = Instant::now() + Duration::from_secs(10);
@@ -287,7 +287,7 @@ mod tests {
         far.connect(near.local_addr().unwrap()).unwrap();
         let phase = Arc::new(Phase::default());
         phase.limit_to(Some(100_000));
-        let work = |sends| Work { segments: true, merges: true, ..datagrams(sends) };
+        let work = |sends| Work { segments: true, merges: true, ..unpaced(sends) };
         let start =
             |socket, sends| Stream::start(Socket::Udp(socket), work(sends), &phase).unwrap();
         let (receiver, sender) = (start(far, false), start(near, true));
@@ -314,19 +314,7 @@ mod tests {
         let (_far, _) = listener.accept().unwrap();
         (&near).write_all(b"cookie").unwrap();
         let phase = Arc::new(Phase::default());
-        let work = Work {
-            sends: true,
-            block: 1 << 20,
-            bandwidth: 0,
-            burst: 1,
-            counters: CounterWidth::Narrow,
-            zero_copy: false,
-            fill: Fill::Random,
-            discards: false,
-            segments: false,
-            merges: false,
-            makes_up_for_loss: false,
-        };
+        let work = Work { block: 1 << 20, ..unpaced(true) };
         let stream = Stream::start(Socket::Tcp(near), work, &phase).unwrap();
         phase.begin();
         let deadline = Instant::now() + Duration::from_secs(10);
