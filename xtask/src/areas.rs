@@ -1,12 +1,11 @@
 //! The areas of `cargo xtask test`: each can be tested alone, in its own time.
 
-use std::{fs, io};
+use std::io;
 
 use crate::cargo::{cargo, root, targets};
-use crate::git::git;
-use crate::process::check;
-use crate::runs::{self, Extent, Selection};
-use crate::summary::{Outcome, Step, Summary};
+use crate::process::{self, check};
+use crate::runs::{self, Extent, Part, Selection};
+use crate::summary::{Outcome, Summary};
 use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
 use crate::{book, fuzz, mutants, package, peers, phrases, python};
 use crate::{room, tools};
@@ -32,6 +31,8 @@ pub enum Area {
     Fuzz,
     /// The Debian package.
     Package,
+    /// Whether tests notice changes to the code. Not part of everything, but of everything that is exhaustive.
+    Mutants,
 }
 
 impl Area {
@@ -54,12 +55,13 @@ impl Area {
             "docs" => Self::Docs,
             "fuzz" => Self::Fuzz,
             "package" => Self::Package,
+            "mutants" => Self::Mutants,
             _ => match packages.iter().find(is_its) {
                 Some(package) => Self::Crate(package.clone()),
                 None => {
                     let packages = packages.join(", ");
                     return Err(format!(
-                        "no area \"{name}\"; there are lint, real, docs, fuzz, package, and the \
+                        "no area \"{name}\"; there are lint, real, docs, fuzz, package, mutants, and the \
                          crates {packages}"
                     ));
                 }
@@ -80,6 +82,7 @@ impl Area {
             Self::Docs => &[MDBOOK],
             Self::Fuzz => &[],
             Self::Package => &[CARGO_DEB, MDBOOK],
+            Self::Mutants => &[CARGO_MUTANTS, CARGO_NEXTEST],
         }
     }
 }
@@ -94,58 +97,68 @@ pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool
         return everything(summary, extent, install);
     }
     if areas.iter().any(Area::needs_peers) {
-        for (name, step) in peers(install) {
-            summary.step(name, step);
-        }
+        peers(summary, install);
     }
     let mut wanted: Vec<Tool> = areas.iter().flat_map(Area::tools).copied().collect();
     wanted.dedup();
     summary.step("tools", || tools::provide(&wanted, install));
     for area in areas {
         match area {
-            Area::Lint => lint(summary),
+            Area::Lint => {
+                lint(summary);
+                summary.step("dependencies", dependencies);
+            }
             Area::Crate(name) => run_tests(summary, Selection::Crate(name), extent),
             Area::Real => run_tests(summary, Selection::Real, extent),
             Area::Docs => docs(summary),
             Area::Fuzz => run_fuzz(summary, extent),
             Area::Package => summary.step("package", package::test),
+            Area::Mutants => mutants(summary),
         }
     }
 }
 
+/// What tests do not need runs beside those of them that judge no figure, in the time that they leave: most of them wait.
 fn everything(summary: &mut Summary, extent: Extent, install: bool) {
     // packages come from the network, so what needs none of them continues meanwhile
-    summary.beside(peers(install), |summary| {
-        summary.step("tools", || tools::provide(tools::OF_TESTS, install));
-        lint(summary);
-        build(summary, Selection::Everything);
-        docs(summary);
-    });
-    run_fuzz(summary, extent);
-    // tests that judge a figure come last, when the package has long been made
-    summary.beside(vec![("package", Box::new(package::test))], |summary| {
-        summary.step("tests", || runs::run(Selection::Everything, extent));
-    });
+    summary.beside(
+        |summary| peers(summary, install),
+        |summary| {
+            summary.step("tools", || tools::provide(&[CARGO_NEXTEST], install));
+            lint(summary);
+            build(summary, Selection::Everything);
+            summary.step("API documentation", api_documentation);
+        },
+    );
+    summary.beside(
+        |summary| {
+            summary.step("idle time", process::only_in_idle_time);
+            run_fuzz(summary, extent);
+            summary.step("other tools", || tools::provide(tools::BESIDE_TESTS, install));
+            summary.step("dependencies", dependencies);
+            manual(summary);
+            summary.step("package", package::test);
+        },
+        |summary| summary.step("tests", || runs::run(Selection::Everything, extent, Part::Side)),
+    );
+    summary.step("tests alone", || runs::run(Selection::Everything, extent, Part::Alone));
     if extent == Extent::Exhaustive {
-        summary.step("tools", || tools::provide(&[CARGO_MUTANTS], install));
-        summary.step("mutants", mutants::run);
-        summary.record(write_page);
+        summary.step("tools of mutants", || tools::provide(&[CARGO_MUTANTS], install));
+        mutants(summary);
+        summary.record("all tests", &["tests", "tests alone"]);
     }
 }
 
-/// The steps that make third-party programs available.
-fn peers<'a>(install: bool) -> Vec<Step<'a>> {
-    vec![
-        ("peers", Box::new(move || peers::provide(peers::OF_TESTS, install))),
-        ("python", Box::new(move || python::provide(python::ALL, install))),
-    ]
+/// Makes third-party programs available.
+fn peers(summary: &mut Summary, install: bool) {
+    summary.step("peers", || peers::provide(peers::OF_TESTS, install));
+    summary.step("python", || python::provide(python::ALL, install));
 }
 
 fn lint(summary: &mut Summary) {
     summary.step("format", format);
     summary.step("clippy", clippy);
     summary.step("phrases", phrases::lint);
-    summary.step("dependencies", dependencies);
 }
 
 fn build(summary: &mut Summary, selection: Selection<'_>) {
@@ -155,7 +168,21 @@ fn build(summary: &mut Summary, selection: Selection<'_>) {
 
 fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
     build(summary, selection);
-    summary.step("tests", || runs::run(selection, extent));
+    summary.step("tests", || runs::run(selection, extent, Part::Side));
+    summary.step("tests alone", || runs::run(selection, extent, Part::Alone));
+    if extent == Extent::Exhaustive {
+        let part = match selection {
+            Selection::Everything => "all tests",
+            Selection::Real => "tests of real traffic",
+            Selection::Crate(name) => name,
+        };
+        summary.record(part, &["tests", "tests alone"]);
+    }
+}
+
+fn mutants(summary: &mut Summary) {
+    summary.step("mutants", mutants::run);
+    summary.record("mutants", &["mutants"]);
 }
 
 fn run_fuzz(summary: &mut Summary, extent: Extent) {
@@ -164,11 +191,18 @@ fn run_fuzz(summary: &mut Summary, extent: Extent) {
         Extent::Exhaustive => FUZZ_SECONDS_OF_ALL,
     };
     fuzz::run(summary, &[], fuzz::Budget { seconds, seed: 1 });
+    if extent == Extent::Exhaustive {
+        summary.record("fuzz targets", &["fuzz"]);
+    }
 }
 
 fn docs(summary: &mut Summary) {
     // a link to a private item is found by rustdoc alone
     summary.step("API documentation", api_documentation);
+    manual(summary);
+}
+
+fn manual(summary: &mut Summary) {
     summary.step("manual", book::build);
     summary.step("manual links", book::links);
 }
@@ -207,41 +241,6 @@ fn api_documentation() -> io::Result<Outcome> {
     check(command.env("RUSTDOCFLAGS", "--deny warnings"))
 }
 
-/// The page about the last exhaustive run, in the workspace: when, of what, where, and how it went.
-const PAGE: &str = "docs/last-exhaustive-run.md";
-
-/// Writes the page about a run whose summary this is.
-fn write_page(summary: &str) -> io::Result<()> {
-    let commit = git(&["describe", "--always", "--dirty", "--abbrev=12"])?;
-    let date = std::process::Command::new("date").args(["--utc", "+%F"]).output()?.stdout;
-    let text = page(
-        String::from_utf8_lossy(&date).trim(),
-        commit.as_deref().unwrap_or("not known"),
-        &machine()?,
-        summary,
-    );
-    fs::write(root().join(PAGE), text)
-}
-
-fn page(date: &str, commit: &str, machine: &str, summary: &str) -> String {
-    format!(
-        "# The last exhaustive run\n\n\
-         `cargo xtask test --all` wrote this page on {date}, at commit {commit}, on {machine}.\n\n\
-         ```text\n{}\n```\n",
-        summary.trim()
-    )
-}
-
-/// Processor, number of CPUs and kernel of this machine.
-fn machine() -> io::Result<String> {
-    let cpus = fs::read_to_string("/proc/cpuinfo")?;
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    let model = model.map_or("a processor without a name", |(_, name)| name);
-    let count = cpus.lines().filter(|line| line.starts_with("processor")).count();
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    Ok(format!("{count} CPUs ({}), Linux {}", model.trim(), kernel.trim()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,14 +260,5 @@ mod tests {
     fn this_workspace_has_an_area_for_each_crate() {
         let names = ["wire".to_owned(), "xtask".to_owned()];
         assert_eq!(Area::chosen(&names).unwrap().len(), 2);
-    }
-
-    #[test]
-    fn the_page_has_all_that_a_reader_asks() {
-        let text = page("2026-11-28", "abc123", "2 CPUs (X), Linux 6.18", "\n9 passed, 0 failed\n");
-        let expected = "# The last exhaustive run\n\n`cargo xtask test --all` wrote this page on 2026-11-28, \
-                        at commit abc123, on 2 CPUs (X), Linux 6.18.\n\n```text\n9 passed, 0 failed\n```\n";
-        assert_eq!(text, expected);
-        assert!(machine().unwrap().contains("CPUs ("));
     }
 }

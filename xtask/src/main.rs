@@ -10,6 +10,7 @@
 //! - [`runs`]: the tests of all crates, and those of real traffic
 //! - [`mutants`]: whether tests notice that code was changed
 //! - [`git`]: the commit and its time
+//! - [`last_run`]: the page about the last exhaustive runs
 //! - [`room`]: whether the disk has room for a build
 //! - [`fuzz`]: fuzz targets, built and run on the stable toolchain
 //! - [`mod@bench`]: ratios to third-party peers, and sessions of one study
@@ -32,6 +33,7 @@ mod cargo;
 mod dist;
 mod fuzz;
 mod git;
+mod last_run;
 mod mutants;
 mod package;
 mod peers;
@@ -66,7 +68,7 @@ struct Arguments {
 enum Task {
     /// Run everything that must pass, or some areas of it.
     Test {
-        /// A crate (`wire`), `lint`, `real` (traffic), `docs`, `fuzz` or `package`; everything if none is named.
+        /// A crate (`wire`), `lint`, `real` (traffic), `docs`, `fuzz`, `package` or `mutants`; everything if none is named.
         areas: Vec<String>,
         /// Add what is exhaustive: hours.
         #[arg(long)]

@@ -9,6 +9,8 @@ use std::sync::mpsc::channel;
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
+use crate::last_run;
+
 /// A check that the summary names: one that was skipped, so that the run does not look complete
 /// without it, or one that passed only when it was repeated.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,10 +87,9 @@ pub struct Summary {
     rows: Vec<Row>,
     /// Whether the parts of steps are listed too, with their times.
     pub with_times: bool,
+    /// Whether the steps run beside others, whose lines theirs would come between: they are told at the end.
+    silent: bool,
 }
-
-/// A step that runs beside others.
-pub type Step<'a> = (&'a str, Box<dyn FnOnce() -> io::Result<Outcome> + Send + 'a>);
 
 #[derive(Debug)]
 struct Row {
@@ -118,7 +119,7 @@ impl Summary {
     /// Runs one step and tells how it went. What a failing step said is shown in full; a step
     /// that could not even be started has failed.
     pub fn step(&mut self, name: &str, step: impl FnOnce() -> io::Result<Outcome>) {
-        println!("== {name}");
+        self.begin(name);
         let (outcome, took) = timed(step);
         self.tell(name, outcome, took);
     }
@@ -129,7 +130,7 @@ impl Summary {
     where
         F: Fn(&str) -> io::Result<Outcome> + Sync,
     {
-        println!("== {kind} {}", names.join(", "));
+        self.begin(&format!("{kind} {}", names.join(", ")));
         let workers = available_parallelism().map_or(1, NonZero::get).min(names.len());
         let next = AtomicUsize::new(0);
         let (sender, results) = channel();
@@ -153,36 +154,50 @@ impl Summary {
         }
     }
 
-    /// Runs these steps one after the other beside those of `meanwhile`, and tells at the end how they went.
-    pub fn beside(&mut self, steps: Vec<Step<'_>>, meanwhile: impl FnOnce(&mut Self)) {
-        let results = thread::scope(|scope| {
-            let run = |(name, step): Step<'_>| {
-                println!("== {name}, beside what follows");
-                let (outcome, took) = timed(step);
-                (name.to_owned(), outcome, took)
-            };
-            let others = scope.spawn(move || steps.into_iter().map(run).collect::<Vec<_>>());
+    /// Runs the steps of `others` beside those of `meanwhile`, and tells at the end how they went.
+    pub fn beside(
+        &mut self,
+        others: impl FnOnce(&mut Self) + Send,
+        meanwhile: impl FnOnce(&mut Self),
+    ) {
+        let rows = thread::scope(|scope| {
+            let others = scope.spawn(|| {
+                let mut summary = Self { silent: true, ..Self::default() };
+                others(&mut summary);
+                summary.rows
+            });
             meanwhile(self);
             others.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        for (name, outcome, took) in results {
-            self.tell(&name, outcome, took);
+        for row in rows {
+            self.tell(&row.name, row.outcome, row.took);
         }
     }
 
-    /// Hands all that was told so far to `write`.
-    pub fn record(&mut self, write: impl FnOnce(&str) -> io::Result<()>) {
-        if let Err(error) = write(&self.to_string()) {
+    /// Writes into the page of exhaustive runs how `part` went: the steps with these names, or with one of them and a second word.
+    pub fn record(&mut self, part: &str, steps: &[&str]) {
+        let is_its = |row: &&Row| {
+            let first = row.name.split(' ').next().unwrap_or_default();
+            steps.contains(&row.name.as_str()) || steps.contains(&first)
+        };
+        let result = result(self.rows.iter().filter(is_its));
+        if let Err(error) = last_run::write(part, &result) {
             let outcome = Outcome::failed(format!("error: {error}\n"));
             self.tell("record", outcome, Duration::ZERO);
         }
     }
 
+    fn begin(&self, name: &str) {
+        println!("== {name}{}", if self.silent { ", beside what follows" } else { "" });
+    }
+
     fn tell(&mut self, name: &str, outcome: Outcome, took: Duration) {
-        if outcome.failed > 0 {
-            println!("{}", outcome.output.trim_end());
+        if !self.silent {
+            if outcome.failed > 0 {
+                println!("{}", outcome.output.trim_end());
+            }
+            println!("   {name}: {}, {:.1} s", outcome.word(), took.as_secs_f64());
         }
-        println!("   {name}: {}, {:.1} s", outcome.word(), took.as_secs_f64());
         self.rows.push(Row { name: name.to_owned(), outcome, took });
     }
 
@@ -204,6 +219,28 @@ impl Summary {
             (passed + outcome.passed, failed + outcome.failed, skipped + outcome.skipped.len())
         })
     }
+}
+
+/// How these steps went, in one line.
+fn result<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
+    let [mut passed, mut failed] = [0; 2];
+    let (mut seconds, mut notes) = (0.0, Vec::new());
+    for Row { name, outcome, took } in rows {
+        passed += outcome.passed;
+        failed += outcome.failed;
+        seconds += took.as_secs_f64();
+        if outcome.failed > 0 {
+            notes.push(format!("{name} failed"));
+        }
+        notes.extend(outcome.skipped.iter().map(|note| format!("{} skipped", note.name)));
+        notes.extend(outcome.repeated.iter().map(|note| format!("{} repeated", note.name)));
+        // each fuzz target remarks how much it tried
+        if !outcome.remark.is_empty() && !name.starts_with("fuzz ") {
+            notes.push(outcome.remark.clone());
+        }
+    }
+    let notes = if notes.is_empty() { String::new() } else { format!("; {}", notes.join("; ")) };
+    format!("{passed} passed, {failed} failed, {seconds:.0} s of steps{notes}")
 }
 
 /// The outcome of a step, and the time that it took.
@@ -296,12 +333,34 @@ mod tests {
     #[test]
     fn a_step_beside_others_is_reported_behind_them() {
         let mut summary = Summary::default();
-        summary.beside(vec![("peers", Box::new(|| Ok(Outcome::passed())))], |summary| {
-            summary.step("clippy", || Ok(Outcome::passed()));
-        });
+        let passes = |name: &'static str| {
+            move |summary: &mut Summary| summary.step(name, || Ok(Outcome::passed()))
+        };
+        summary.beside(passes("peers"), passes("clippy"));
         let text = summary.to_string();
         let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
         assert!(rows[0].starts_with("clippy ") && rows[1].starts_with("peers "), "{text}");
+    }
+
+    #[test]
+    fn a_result_names_what_did_not_pass_at_once() {
+        let note = |name: &str| Note { name: name.to_owned(), reason: "?".to_owned() };
+        let outcome = Outcome {
+            passed: 7,
+            failed: 1,
+            skipped: vec![note("a")],
+            repeated: vec![note("b")],
+            remark: "odd".to_owned(),
+            ..Outcome::default()
+        };
+        let row = |name: &str, outcome| Row {
+            name: name.to_owned(),
+            outcome,
+            took: Duration::from_secs(2),
+        };
+        let rows = [row("tests", outcome), row("tests alone", Outcome::passed())];
+        let expected = "8 passed, 1 failed, 4 s of steps; tests failed; a skipped; b repeated; odd";
+        assert_eq!(result(rows.iter()), expected);
     }
 
     #[test]
