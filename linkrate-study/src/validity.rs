@@ -17,6 +17,7 @@
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
 use linkrate_model::evidence::Evidence;
+use linkrate_model::measurement::{CpuUse, ThreadTime};
 use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
 
 use crate::executor::{RunFailure, Stage};
@@ -103,7 +104,24 @@ fn disturbance(run: &Run<'_>) -> Result<(), Rejection> {
         run.observed.check_intervals(run.spec.duration)?;
     }
     programs::check(run)?;
-    parts::check(run)
+    parts::check(run)?;
+    starved(run)
+}
+
+/// A run without traffic while other programs had most of the CPUs of one end says nothing of the path.
+fn starved(run: &Run<'_>) -> Result<(), Rejection> {
+    const MOST_PERCENT: f64 = 50.0;
+    let measured = run.measured;
+    let ends = [("system under test", &measured.sut_cpu), ("clients", &measured.client_cpu)];
+    let starved = ends.into_iter().find(|(_, cpu)| others_percent(cpu) >= MOST_PERCENT);
+    match (arrived(run.spec, measured), starved) {
+        (false, Some((named, _))) => Err(Rejection {
+            stage: Stage::Measure,
+            named: named.to_owned(),
+            reason: nothing(measured),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// The first reason in the run itself to refuse it.
@@ -123,19 +141,23 @@ fn contradiction(run: &Run<'_>) -> Result<(), Rejection> {
     merging::check(testbed, spec, measured)
 }
 
-/// A run without traffic has no figures, and is not stored as zeros.
-fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
-    let arrived = match &spec.task {
+/// Whether any payload arrived, where any was asked for.
+fn arrived(spec: &RunSpec, run: &Measurement) -> bool {
+    match &spec.task {
         Task::Idle => true,
         Task::Workload(workload) if workload.kind.is_transactional() => {
             run.traffic.transactions > 0
         }
         Task::Workload(_) => run.traffic.transmit_bytes > 0 || run.traffic.receive_bytes > 0,
-    };
+    }
+}
+
+/// A run without traffic has no figures, and is not stored as zeros.
+fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
     let rejection = |named: &str, reason: String| {
         Err(Rejection { stage: Stage::Measure, named: named.to_owned(), reason })
     };
-    if !arrived {
+    if !arrived(spec, run) {
         return rejection("traffic", nothing(run));
     }
     let Task::Workload(workload) = &spec.task else { return Ok(()) };
@@ -158,9 +180,21 @@ fn traffic(spec: &RunSpec, run: &Measurement) -> Result<(), Rejection> {
 fn nothing(run: &Measurement) -> String {
     let Evidence { interface, unsettled_flows, .. } = &run.evidence;
     let repeated = run.evidence.protocol.get("Tcp.RetransSegs").copied().unwrap_or(0);
-    let used = [("its", &run.sut_cpu), ("the clients'", &run.client_cpu)].map(|(whose, cpu)| {
-        let others = cpu.percent_of(cpu.others_at_most_ns());
-        format!("{whose} CPUs were busy for {:.0} %, others had {others:.0} %", cpu.percent())
+    let [drivers, devices]: [&[ThreadTime]; 2] = match &run.evidence.adapter {
+        Some(adapter) => [&adapter.driver_threads, &adapter.device_threads],
+        None => [&[], &[]],
+    };
+    let ends = [("its", &run.sut_cpu, drivers), ("the clients'", &run.client_cpu, devices)];
+    let used = ends.map(|(whose, cpu, adapters)| {
+        let mut had = format!("others {:.0} %", others_percent(cpu));
+        let program = cpu.background.first().map(|other| (&other.name, other.cpu_ns));
+        let threads = cpu.threads.iter().chain(adapters);
+        let thread = threads.max_by_key(|thread| thread.cpu_ns);
+        let busiest = program.into_iter().chain(thread.map(|one| (&one.name, one.cpu_ns)));
+        for (name, time_ns) in busiest {
+            had.push_str(&format!(", {name:?} {:.0} %", cpu.percent_of(time_ns)));
+        }
+        format!("{whose} CPUs were busy for {:.0} %, of which had {had}", cpu.percent())
     });
     format!(
         "no data received during the measurement; the system under test sent {} packets and received {}, {repeated} \
@@ -169,6 +203,11 @@ fn nothing(run: &Measurement) -> String {
         interface.rx_packets,
         used.join("; ")
     )
+}
+
+/// What other programs had of these CPUs at most, in per cent.
+fn others_percent(cpu: &CpuUse) -> f64 {
+    cpu.percent_of(cpu.others_at_most_ns())
 }
 
 #[cfg(test)]

@@ -138,6 +138,7 @@ const EVERYWHERE: &[&str] = &[
     // hostname
     "hostname", //
     // mount, util-linux
+    "chrt",
     "dmesg",
     "findmnt",
     "flock",

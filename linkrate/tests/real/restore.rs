@@ -2,7 +2,7 @@
 //! agents, and a second instance on the same interface.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -60,13 +60,16 @@ fn doctor_restores(machine: &Machine, own: &OwnCopy) -> Finished {
 }
 
 /// Connections to the first socket that listens in the calling thread's namespace. It listens for part of a second, and
-/// is looked for without a program or a pause that would miss it. A run may end between the look and the connections.
+/// is looked for without a program or a pause that would miss it. A run may end between the look and the connections, and
+/// then nobody answers them.
 fn strangers_on_a_test_socket(within: Duration) -> Vec<TcpStream> {
+    const ANSWERED: Duration = Duration::from_millis(100);
     let deadline = Instant::now() + within;
     while Instant::now() < deadline {
         let table = fs::read_to_string("/proc/thread-self/net/tcp").expect("a table of sockets");
         if let [port, ..] = listening_ports(&table)[..] {
-            let connect = |_| TcpStream::connect(("198.51.100.1", port)).ok();
+            let address = SocketAddr::from(([198, 51, 100, 1], port));
+            let connect = |_| TcpStream::connect_timeout(&address, ANSWERED).ok();
             let strangers: Vec<TcpStream> = (0..4).filter_map(connect).collect();
             if !strangers.is_empty() {
                 return strangers;
