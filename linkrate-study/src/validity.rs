@@ -16,7 +16,10 @@
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
-use linkrate_model::evidence::Evidence;
+use std::collections::BTreeSet;
+
+use linkrate_model::driver_counts::DriverCounts;
+use linkrate_model::evidence::{AdapterEvidence, Evidence};
 use linkrate_model::measurement::{CpuUse, ThreadTime};
 use linkrate_model::{Measurement, RunSpec, Task, TestbedSpec};
 
@@ -196,12 +199,27 @@ fn nothing(run: &Measurement) -> String {
         }
         format!("{whose} CPUs were busy for {:.0} %, of which had {had}", cpu.percent())
     });
+    let adapter = run.evidence.adapter.as_deref().map_or_else(String::new, at_the_adapter);
     format!(
         "no data received during the measurement; the system under test sent {} packets and received {}, {repeated} \
-         TCP segments were sent again, {unsettled_flows} flows had not begun before it; {}",
+         TCP segments were sent again, {unsettled_flows} flows had not begun before it; {}{adapter}",
         interface.tx_packets,
         interface.rx_packets,
         used.join("; ")
+    )
+}
+
+/// What tells a silent link from a driver that nobody woke.
+fn at_the_adapter(adapter: &AdapterEvidence) -> String {
+    let names: BTreeSet<&String> =
+        adapter.ports.iter().flat_map(|port| port.counters.keys()).collect();
+    let dropped = names.iter().filter(|name| name.starts_with("rxDrop"));
+    let dropped: u64 = dropped.map(|name| adapter.total(name)).sum();
+    let octets = adapter.total("ifHCInOctets");
+    let DriverCounts { reads, writes, sleeps, interrupts, .. } = adapter.driver_counts;
+    format!(
+        "; its ports received {octets} octets and dropped {dropped} frames; its drivers read {reads} packets, wrote {writes}, \
+         slept {sleeps} times, and {interrupts} interrupts woke them"
     )
 }
 
