@@ -73,7 +73,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, testbed: &TestbedSpec) -> 
     let mut settings = settings?;
     let before = settings.len();
     settings.retain(|setting| {
-        let own = keys::is_of_one_workload(&setting.key);
+        let own = keys::get(&setting.key).is_some_and(|key| key.of_one_workload);
         if !own {
             let message = "is the same for all workloads of a mix".to_owned();
             let hint = Some("set it in [workload], or make it a factor".to_owned());
