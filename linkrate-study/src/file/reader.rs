@@ -59,6 +59,45 @@ impl<'t> Entry<'t> {
     pub(super) fn value(&self) -> &DeValue<'t> {
         self.value.get_ref()
     }
+
+    /// The table that it is; `None` after an error.
+    pub(super) fn into_table(self, reader: &mut Reader<'_>) -> Option<Table<'t>> {
+        let prefix = match (self.prefix, self.name.as_str()) {
+            (_, "testbed") => "testbed.",
+            (_, "fleet") => "fleet.",
+            ("part.", "factors") => "part.factors.",
+            ("part.", _) => "part.workload.",
+            (_, "factors") => "factors.",
+            (_, "workload") => "workload.",
+            (_, "method") => "method.",
+            (_, "is") => "when.is.",
+            (_, "set") => "when.set.",
+            (_, "quick") => "quick.",
+            ("quick.", _) => "quick.at.",
+            (_, "at") => "published.at.",
+            _ => "method.blocks.",
+        };
+        let (at, path) = (self.key_at, self.path());
+        match self.value.into_inner() {
+            DeValue::Table(map) => Some(Table::new(prefix, at, map)),
+            other => {
+                let message = format!("{} is not a table", described(&other));
+                let hint = match prefix {
+                    "method.blocks." => {
+                        "expected a number, or for example { min = 5, max = 30 }".to_owned()
+                    }
+                    "when.is." => "expected for example { mtu = 9000 }".to_owned(),
+                    "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
+                    "published.at." | "quick.at." => {
+                        "expected for example { direction = \"transmit\" }".into()
+                    }
+                    _ => format!("expected [{}]", prefix.trim_end_matches('.')),
+                };
+                reader.error(at, &path, message, Some(hint));
+                None
+            }
+        }
+    }
 }
 
 /// A table, its entries in the order of the file.
@@ -99,53 +138,13 @@ impl<'t> Table<'t> {
         self.entries.iter().any(|entry| entry.name == name)
     }
 
-    pub(super) fn has_number(&self, name: &str) -> bool {
-        let is_number = |entry: &Entry<'_>| matches!(entry.value(), DeValue::Integer(_));
-        self.entries.iter().any(|entry| entry.name == name && is_number(entry))
-    }
-
     /// Takes the table of that name out.
     pub(super) fn table(
         &mut self,
         reader: &mut Reader<'_>,
         name: &'static str,
     ) -> Option<Table<'t>> {
-        let entry = self.take(name)?;
-        let prefix = match (self.prefix, name) {
-            (_, "testbed") => "testbed.",
-            (_, "fleet") => "fleet.",
-            ("part.", "factors") => "part.factors.",
-            ("part.", _) => "part.workload.",
-            (_, "factors") => "factors.",
-            (_, "workload") => "workload.",
-            (_, "method") => "method.",
-            (_, "is") => "when.is.",
-            (_, "set") => "when.set.",
-            (_, "quick") => "quick.",
-            ("quick.", _) => "quick.at.",
-            (_, "at") => "published.at.",
-            _ => "method.blocks.",
-        };
-        let (at, path) = (entry.key_at, entry.path());
-        match entry.value.into_inner() {
-            DeValue::Table(map) => Some(Table::new(prefix, at, map)),
-            other => {
-                let message = format!("{} is not a table", described(&other));
-                let hint = match prefix {
-                    "method.blocks." => {
-                        "expected a number, or for example { min = 5, max = 30 }".to_owned()
-                    }
-                    "when.is." => "expected for example { mtu = 9000 }".to_owned(),
-                    "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
-                    "published.at." | "quick.at." => {
-                        "expected for example { direction = \"transmit\" }".into()
-                    }
-                    _ => format!("expected [{}]", prefix.trim_end_matches('.')),
-                };
-                reader.error(at, &path, message, Some(hint));
-                None
-            }
-        }
+        self.take(name)?.into_table(reader)
     }
 
     /// Takes the tables of that name out: every `[[part]]` of the file.
