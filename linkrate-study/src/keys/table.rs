@@ -4,16 +4,13 @@ use std::time::Duration;
 
 use linkrate_model::backup::FileSizes;
 use linkrate_model::event::MIN_PART;
-use linkrate_model::knobs::{KNOBS, Knob, Merge};
-use linkrate_model::workload::MAX_REQUEST_RATE;
+use linkrate_model::knobs::{KNOBS, Knob, MAX_SOCKET_BUFFER, Merge};
+use linkrate_model::workload::{MAX_BURST, MAX_MESSAGE, MAX_REQUEST_RATE, MAX_TRANSFER};
 use linkrate_model::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
 use super::Field::{Always, Optional, Through};
 use super::{Key, MAX_DATAGRAM, Things, Values};
 use crate::bounds::MAX_CLIENTS;
-
-/// One byte to 64 MiB.
-const MESSAGE: (u64, u64) = (1, 64 << 20);
 
 /// The moments that an event may have: those of the longest measurement.
 const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
@@ -160,7 +157,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "message",
         help: "Bytes per send() call of streams, transfers and backups, or payload of a datagram",
-        values: Values::Message(MESSAGE, |s| &mut s.workload.message),
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.message),
         title: Some("message size"),
         things: Things::Sized("messages"),
         ..STREAMS
@@ -168,7 +165,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "request",
         help: "Bytes of a request",
-        values: Values::Message(MESSAGE, |s| &mut s.workload.request),
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.request),
         title: Some("request size"),
         things: Things::Sized("requests"),
         ..TRANSACTIONS
@@ -176,7 +173,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "response",
         help: "Bytes of a response",
-        values: Values::Message(MESSAGE, |s| &mut s.workload.response),
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.response),
         title: Some("response size"),
         things: Things::Sized("responses"),
         ..TRANSACTIONS
@@ -184,7 +181,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "transfer",
         help: "Size of one transfer; complete when the receiver acknowledges it",
-        values: Values::Size((1, 1 << 40), Always(|s| &mut s.workload.transfer)),
+        values: Values::Size((1, MAX_TRANSFER), Always(|s| &mut s.workload.transfer)),
         used_by: |kind| kind == Protocol::Transfer,
         title: Some("transfer size"),
         things: Things::Sized("transfers"),
@@ -250,7 +247,7 @@ const WORKLOAD: &[Key] = &[
     Key {
         name: "burst",
         help: "Outstanding requests per connection",
-        values: Values::Count((1, 4096), Always(|s| &mut s.workload.burst)),
+        values: Values::Count((1, MAX_BURST), Always(|s| &mut s.workload.burst)),
         remedy: "only request-response and udp-request-response keep several requests outstanding",
         title: Some("requests outstanding"),
         things: Things::Counted("request outstanding", "requests outstanding"),
@@ -385,7 +382,10 @@ const SOCKETS: &[Key] = &[
     Key {
         name: "socket",
         help: "SO_SNDBUF and SO_RCVBUF; auto: kernel autotuning",
-        values: Values::Size((4096, 1 << 30), Optional(Some("auto"), |s| &mut s.socket.buffer)),
+        values: Values::Size(
+            (4096, MAX_SOCKET_BUFFER),
+            Optional(Some("auto"), |s| &mut s.socket.buffer),
+        ),
         title: Some("socket buffer"),
         ..KEY
     },
