@@ -142,9 +142,8 @@ fn percent(reader: &mut Reader<'_>, entry: &Entry<'_>, low: f64) -> Option<f64> 
 
 /// A number, or `{ min, max }`; `None` after an error.
 fn blocks(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(u32, u32)> {
-    let whole = |number: Option<u64>| number.and_then(|number| u32::try_from(number).ok());
     if matches!(entry.value(), DeValue::Integer(_)) {
-        let exactly = whole(reader.number(&entry, 2, MAX_BLOCKS.into()))?;
+        let exactly = reader.count(&entry, 2, MAX_BLOCKS)?;
         return Some((exactly, exactly));
     }
     let mut table = entry.into_table(reader)?;
@@ -152,9 +151,7 @@ fn blocks(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(u32, u32)> {
     let (min_entry, max_entry) = (table.take("min"), table.take("max"));
     table.finish(reader);
     // without an interval there is nothing to stop at, and an interval takes two runs
-    let mut read = |entry: &Option<Entry<'_>>| {
-        whole(entry.as_ref().and_then(|entry| reader.number(entry, 2, MAX_BLOCKS.into())))
-    };
+    let mut read = |entry: &Option<Entry<'_>>| reader.count(entry.as_ref()?, 2, MAX_BLOCKS);
     let (min, max) = (read(&min_entry), read(&max_entry));
     // one end alone moves the other along, if it must
     let (low, high) = match (min, max) {

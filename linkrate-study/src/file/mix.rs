@@ -55,18 +55,9 @@ pub(super) fn read(
 fn one(reader: &mut Reader<'_>, mut table: Table<'_>, testbed: &TestbedSpec) -> Option<Mixed> {
     let at = table.at;
     let hint = "give a word or two that name the workload in results";
-    let name = match table.take("name") {
-        Some(entry) => reader.line(&entry, 24, hint),
-        None => {
-            reader.error(at, "mix.name", "missing".to_owned(), Some(hint.to_owned()));
-            None
-        }
-    };
+    let name = table.line(reader, "name", 24, hint);
     let share = match table.take("share") {
-        Some(entry) => {
-            let share = reader.number(&entry, 1, MAX_SHARE.into());
-            share.and_then(|share| u32::try_from(share).ok())
-        }
+        Some(entry) => reader.count(&entry, 1, MAX_SHARE),
         None => Some(1),
     };
     let settings = question::settings(reader, Some(table), testbed);
