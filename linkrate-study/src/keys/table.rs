@@ -18,7 +18,8 @@ const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
 /// The largest loss, in millionths: beyond it a run may not even begin.
 const MAX_LOSS: u32 = 500_000;
 
-/// Every key: the workload, the knobs of the interface, the sockets.
+/// Every key: the workload, the knobs of the interface, the sockets. A new setting is a field of its type and a row here,
+/// from which come its option, its checks, its condition of comparisons, its words in reports and its line of the manual.
 pub const KEYS: &[Key] = &ALL;
 
 const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
