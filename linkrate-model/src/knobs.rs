@@ -17,7 +17,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 pub use declare::{Ends, Knob, Owner};
-pub use socket::{Family, SocketKnobs};
+pub use socket::{Family, MAX_SOCKET_BUFFER, SocketKnobs};
 pub use value::{Unit, Value, Values, Word};
 pub use words::{AggregateMode, Balance, LacpRate, Merge, Offload, Steering, Toe};
 

@@ -46,6 +46,14 @@ pub fn nearest_name<'a>(
     if given.len() > MAX_TEXT { None } else { nearest(given, candidates) }
 }
 
+/// What would be right in the place of `given`, as a hint: the nearest of these names, or all of them.
+pub fn name_hint(given: &str, names: &[&str]) -> String {
+    match nearest_name(given, names.iter().copied()) {
+        Some(name) => format!("did you mean {name:?}?"),
+        None => format!("expected one of {}", names.join(", ")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

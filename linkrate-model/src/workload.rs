@@ -246,6 +246,15 @@ const SEND_BUFFER: u64 = 16 << 10;
 /// Receive buffer of a new TCP socket, bytes: the second value of `net.ipv4.tcp_rmem`.
 const RECEIVE_BUFFER: u64 = 128 << 10;
 
+/// Largest message, request or response, bytes.
+pub const MAX_MESSAGE: u64 = 64 << 20;
+
+/// Largest transfer, bytes.
+pub const MAX_TRANSFER: u64 = 1 << 40;
+
+/// Most requests outstanding on a connection.
+pub const MAX_BURST: u32 = 4096;
+
 /// The highest rate of an open loop on one connection, requests a second: less than a thread can send.
 pub const MAX_REQUEST_RATE: u32 = 100_000;
 

@@ -5,11 +5,13 @@ use std::num::NonZeroU64;
 
 use linkrate_model::backup::{FileSizes, MAX_DIRECTORY, MAX_FILES, MAX_LENGTH};
 use linkrate_model::interfaces::is_interface_name;
-use linkrate_model::knobs::{MAX_MTU, MIN_MTU};
+use linkrate_model::knobs::{MAX_MTU, MAX_SOCKET_BUFFER, MIN_MTU};
 use linkrate_model::measurement::MAX_INTERVALS;
 use linkrate_model::mix::MAX_PARTS;
 use linkrate_model::profile::Profile;
-use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE};
+use linkrate_model::workload::{
+    MAX_BURST, MAX_FLOWS, MAX_MESSAGE, MAX_PAYLOAD_MEMORY, MAX_REQUEST_RATE, MAX_TRANSFER,
+};
 use linkrate_model::{SocketKnobs, Workload};
 use serde::Deserialize;
 use serde_json::Value;
@@ -20,14 +22,6 @@ use super::{HELLO_NUMBER, Hello, InterfaceFacts, MeasurementReport, Reply, Reque
 
 /// Bounds on the messages of the peer; each is far above the need of any testbed.
 pub mod bounds {
-    /// One message, bytes.
-    pub const MESSAGE_BYTES: u64 = 64 << 20;
-    /// One transfer, bytes.
-    pub const TRANSFER_BYTES: u64 = 1 << 40;
-    /// One socket buffer, bytes.
-    pub const BUFFER_BYTES: u64 = 1 << 30;
-    /// Outstanding requests of one flow.
-    pub const BURST: u32 = 4096;
     /// Interfaces named in one request.
     pub const INTERFACES: usize = 256;
     /// Addresses of one host.
@@ -176,8 +170,7 @@ fn check_reply(reply: &Reply) -> Result<(), DecodeError> {
         }
         Reply::Tap { descriptors, napi_threads, .. } => {
             at_most("napi-threads", napi_threads.len() as u64, u64::from(bounds::QUEUES))?;
-            at_least("descriptors", descriptors.len() as u64, 1)?;
-            at_most("descriptors", descriptors.len() as u64, u64::from(bounds::QUEUES))?;
+            within("descriptors", descriptors.len() as u64, 1, bounds::QUEUES.into())?;
             descriptors.iter().copied().try_for_each(check_descriptor)
         }
         Reply::Toe(reply) => {
@@ -308,16 +301,10 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
         }
         Request::CreateTap { name, queues, address, mtu, tx_queue_length, .. } => {
             check_name(name)?;
-            at_least("queues", u64::from(*queues), 1)?;
-            at_most("queues", u64::from(*queues), u64::from(bounds::QUEUES))?;
-            at_least("tx-queue-length", u64::from(*tx_queue_length), 1)?;
-            at_most(
-                "tx-queue-length",
-                u64::from(*tx_queue_length),
-                u64::from(bounds::QUEUE_LENGTH),
-            )?;
-            at_least("mtu", u64::from(mtu.unwrap_or(MIN_MTU)), u64::from(MIN_MTU))?;
-            at_most("mtu", u64::from(mtu.unwrap_or(MAX_MTU)), u64::from(MAX_MTU))?;
+            within("queues", (*queues).into(), 1, bounds::QUEUES.into())?;
+            let length = u64::from(*tx_queue_length);
+            within("tx-queue-length", length, 1, bounds::QUEUE_LENGTH.into())?;
+            within("mtu", mtu.unwrap_or(MIN_MTU).into(), MIN_MTU.into(), MAX_MTU.into())?;
             address.as_ref().map_or(Ok(()), check_address)
         }
         Request::LimitDatagrams { name, bytes_per_second, burst_us, .. } => {
@@ -355,8 +342,7 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             check_workload(&spec.workload, spec.clients.len() as u32)?;
             at_most("part", u64::from(spec.part), MAX_PARTS as u64 - 1)?;
             at_most("clients that are bound", spec.bind.len() as u64, bounds::ADDRESSES as u64)?;
-            at_least("listeners", u64::from(spec.listeners), 1)?;
-            at_most("listeners", u64::from(spec.listeners), u64::from(bounds::LISTENERS))?;
+            within("listeners", spec.listeners.into(), 1, bounds::LISTENERS.into())?;
             check_record(spec.record.as_ref(), spec.workload.flows(spec.clients.len() as u32))?;
             check_socket(&spec.socket)
         }
@@ -364,16 +350,14 @@ fn check_request(request: &Request) -> Result<(), DecodeError> {
             at_most("client", u64::from(spec.client), MAX_FLOWS)?;
             check_workload(&spec.workload, 1)?;
             at_most("part", u64::from(spec.part), MAX_PARTS as u64 - 1)?;
-            at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
-            at_least("ports", spec.ports.len() as u64, 1)?;
+            within("ports", spec.ports.len() as u64, 1, MAX_FLOWS)?;
             check_record(spec.record.as_ref(), spec.workload.flows(1))?;
             check_socket(&spec.socket)
         }
         Request::Dial(spec) => {
             at_most("client", u64::from(spec.client), MAX_FLOWS)?;
             check_workload(&spec.workload, 1)?;
-            at_most("ports", spec.ports.len() as u64, MAX_FLOWS)?;
-            at_least("ports", spec.ports.len() as u64, 1)?;
+            within("ports", spec.ports.len() as u64, 1, MAX_FLOWS)?;
             at_most("first-octets", spec.first_octets.len() as u64, bounds::FIRST_OCTETS as u64)?;
             at_most("clients that are bound", spec.bind.len() as u64, bounds::ADDRESSES as u64)?;
             check_socket(&spec.socket)
@@ -414,19 +398,16 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
     at_least("clients", u64::from(clients), 1)?;
     at_most("flows", workload.flows(clients), MAX_FLOWS)?;
     at_most("payload memory", workload.payload_memory(clients), MAX_PAYLOAD_MEMORY)?;
-    at_least("burst", u64::from(workload.burst), 1)?;
-    at_most("burst", u64::from(workload.burst), u64::from(bounds::BURST))?;
-    let rate = u64::from(workload.request_rate_per_s.unwrap_or(1));
-    at_least("request-rate", rate, 1)?;
-    at_most("request-rate", rate, u64::from(MAX_REQUEST_RATE))?;
+    within("burst", workload.burst.into(), 1, MAX_BURST.into())?;
+    let rate = workload.request_rate_per_s.unwrap_or(1);
+    within("request-rate", rate.into(), 1, MAX_REQUEST_RATE.into())?;
     for (field, size) in [
         ("message", workload.message),
         ("request", workload.request),
         ("response", workload.response),
     ] {
         at_least(field, size.smallest().0, 1)?;
-        at_least(field, size.largest().0, size.smallest().0)?;
-        at_most(field, size.largest().0, bounds::MESSAGE_BYTES)?;
+        within(field, size.largest().0, size.smallest().0, MAX_MESSAGE)?;
     }
     if let Some(size) = workload.working_set {
         at_least("working-set", size.0, 1)?;
@@ -434,27 +415,22 @@ fn check_workload(workload: &Workload, clients: u32) -> Result<(), DecodeError> 
     let backup = &workload.backup;
     at_least("tree", backup.tree.0, 1)?;
     if let FileSizes::One(size) = backup.files {
-        at_least("files", size.0, 1)?;
-        at_most("files", size.0, MAX_LENGTH)?;
+        within("files", size.0, 1, MAX_LENGTH)?;
     }
     at_most("files of a tree", backup.extent().0, MAX_FILES)?;
     at_least("drives", backup.drives.into(), 1)?;
     at_least("drive-rate", backup.drive_rate.0, 1)?;
     let directory = &backup.directory;
     at_most("bytes of directory", directory.len() as u64, MAX_DIRECTORY as u64)?;
-    at_least("transfer", workload.transfer.0, 1)?;
-    at_most("transfer", workload.transfer.0, bounds::TRANSFER_BYTES)?;
-    if let Some(segment) = workload.udp_segment {
-        at_least("udp-segment", segment.0, 1)?;
-        at_most("udp-segment", segment.0, u64::from(u16::MAX))?;
-    }
-    Ok(())
+    within("transfer", workload.transfer.0, 1, MAX_TRANSFER)?;
+    let segment = workload.udp_segment.map_or(1, |segment| segment.0);
+    within("udp-segment", segment, 1, u16::MAX.into())
 }
 
 fn check_socket(socket: &SocketKnobs) -> Result<(), DecodeError> {
     check_congestion(&socket.congestion)?;
     match socket.buffer {
-        Some(bytes) => at_most("buffer", bytes.0, bounds::BUFFER_BYTES),
+        Some(bytes) => at_most("buffer", bytes.0, MAX_SOCKET_BUFFER),
         None => Ok(()),
     }
 }
@@ -509,6 +485,11 @@ fn at_most(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeErro
     }
     let expected = format!("at most {limit}");
     Err(DecodeError::OutOfBounds { field, value: value.to_string(), expected })
+}
+
+fn within(field: &'static str, value: u64, low: u64, high: u64) -> Result<(), DecodeError> {
+    at_least(field, value, low)?;
+    at_most(field, value, high)
 }
 
 fn at_least(field: &'static str, value: u64, limit: u64) -> Result<(), DecodeError> {

@@ -101,49 +101,33 @@ fn adapter(results: &StudyResults, run: &StoredRun) -> Field {
 /// What was asked of the workload, whether or not it is a factor; empty for idle runs, and where
 /// the kind of workload does not have it.
 const REQUESTED: &[Column<RunSpec>] = &[
-    ("requested_workload", |run| workload(run, |_| true).map(|w| kind_name(w.kind).to_owned())),
-    ("requested_direction", |run| {
-        workload(run, streams).map(|w| direction_name(w.direction).to_owned())
-    }),
-    ("requested_connections", |run| workload(run, |_| true).and_then(|w| text(w.connections))),
-    ("requested_message_min_bytes", |run| {
-        workload(run, streams).and_then(|w| text(w.message.smallest().0))
-    }),
-    ("requested_message_max_bytes", |run| {
-        workload(run, streams).and_then(|w| text(w.message.largest().0))
-    }),
-    ("requested_request_min_bytes", |run| {
-        workload(run, transacts).and_then(|w| text(w.request.smallest().0))
-    }),
-    ("requested_request_max_bytes", |run| {
-        workload(run, transacts).and_then(|w| text(w.request.largest().0))
-    }),
+    ("requested_workload", |run| asked(run, |_| true, |w| text(kind_name(w.kind)))),
+    ("requested_direction", |run| asked(run, streams, |w| text(direction_name(w.direction)))),
+    ("requested_connections", |run| asked(run, |_| true, |w| text(w.connections))),
+    ("requested_message_min_bytes", |run| asked(run, streams, |w| text(w.message.smallest().0))),
+    ("requested_message_max_bytes", |run| asked(run, streams, |w| text(w.message.largest().0))),
+    ("requested_request_min_bytes", |run| asked(run, transacts, |w| text(w.request.smallest().0))),
+    ("requested_request_max_bytes", |run| asked(run, transacts, |w| text(w.request.largest().0))),
     ("requested_response_min_bytes", |run| {
-        workload(run, transacts).and_then(|w| text(w.response.smallest().0))
+        asked(run, transacts, |w| text(w.response.smallest().0))
     }),
-    ("requested_response_max_bytes", |run| {
-        workload(run, transacts).and_then(|w| text(w.response.largest().0))
-    }),
-    ("requested_transfer_bytes", |run| workload(run, transfers).and_then(|w| text(w.transfer.0))),
-    ("requested_files", |run| workload(run, backs_up).map(|w| w.backup.files.to_string())),
-    ("requested_tree_bytes", |run| workload(run, backs_up).and_then(|w| text(w.backup.tree.0))),
-    ("requested_drives_bytes_per_s", |run| {
-        workload(run, backs_up).and_then(|w| text(w.backup.rate()))
-    }),
+    ("requested_response_max_bytes", |run| asked(run, transacts, |w| text(w.response.largest().0))),
+    ("requested_transfer_bytes", |run| asked(run, transfers, |w| text(w.transfer.0))),
+    ("requested_files", |run| asked(run, backs_up, |w| text(w.backup.files))),
+    ("requested_tree_bytes", |run| asked(run, backs_up, |w| text(w.backup.tree.0))),
+    ("requested_drives_bytes_per_s", |run| asked(run, backs_up, |w| text(w.backup.rate()))),
     ("requested_mix_shares", |run| {
-        let shares = workload(run, |w| !w.mix.is_empty())?.mix.iter().map(|part| part.share);
-        Some(separated(&shares.collect::<Vec<_>>()))
+        let shares = |w: &Workload| w.mix.iter().map(|part| part.share).collect::<Vec<_>>();
+        asked(run, |w| !w.mix.is_empty(), |w| Some(separated(&shares(w))))
     }),
-    ("requested_burst", |run| workload(run, transacts).and_then(|w| text(w.burst))),
-    ("requested_request_rate_per_s", |run| {
-        workload(run, transacts).and_then(|w| text(w.request_rate_per_s?))
-    }),
+    ("requested_burst", |run| asked(run, transacts, |w| text(w.burst))),
+    ("requested_request_rate_per_s", |run| asked(run, transacts, |w| text(w.request_rate_per_s?))),
 ];
 
-fn workload(run: &RunSpec, applies: fn(&Workload) -> bool) -> Option<&Workload> {
+fn asked(run: &RunSpec, of: fn(&Workload) -> bool, value: impl Fn(&Workload) -> Field) -> Field {
     match &run.task {
-        Task::Workload(workload) => Some(workload).filter(|workload| applies(workload)),
-        Task::Idle => None,
+        Task::Workload(workload) if of(workload) => value(workload),
+        Task::Workload(_) | Task::Idle => None,
     }
 }
 

@@ -34,37 +34,21 @@ fn remedy(nearest: Option<&str>) -> String {
     }
 }
 
+/// Studies by the stems of their files.
+macro_rules! built_in {
+    ($($name:literal)+) => {
+        &[$(Builtin { name: $name, text: include_str!(concat!("../../studies/", $name, ".toml")) }),+]
+    };
+}
+
 /// The papers' studies first, then the examples.
 pub fn all() -> &'static [Builtin] {
-    &[
-        Builtin { name: "tso", text: include_str!("../../studies/tso.toml") },
-        Builtin { name: "tso-files", text: include_str!("../../studies/tso-files.toml") },
-        Builtin { name: "tso-store", text: include_str!("../../studies/tso-store.toml") },
-        Builtin { name: "ten-gigabit", text: include_str!("../../studies/ten-gigabit.toml") },
-        Builtin { name: "apa", text: include_str!("../../studies/apa.toml") },
-        Builtin { name: "apa-router", text: include_str!("../../studies/apa-router.toml") },
-        Builtin { name: "atm", text: include_str!("../../studies/atm.toml") },
-        Builtin { name: "atm-adapters", text: include_str!("../../studies/atm-adapters.toml") },
-        Builtin { name: "atm-lane", text: include_str!("../../studies/atm-lane.toml") },
-        Builtin { name: "atm-binding", text: include_str!("../../studies/atm-binding.toml") },
-        Builtin { name: "toe", text: include_str!("../../studies/toe.toml") },
-        Builtin { name: "toe-worth-it", text: include_str!("../../studies/toe-worth-it.toml") },
-        Builtin { name: "cell-tax", text: include_str!("../../studies/cell-tax.toml") },
-        Builtin { name: "failover", text: include_str!("../../studies/failover.toml") },
-        Builtin { name: "offload-ladder", text: include_str!("../../studies/offload-ladder.toml") },
-        Builtin { name: "message-size", text: include_str!("../../studies/message-size.toml") },
-        Builtin {
-            name: "request-response",
-            text: include_str!("../../studies/request-response.toml"),
-        },
-        Builtin {
-            name: "latency-under-load",
-            text: include_str!("../../studies/latency-under-load.toml"),
-        },
-        Builtin { name: "peer", text: include_str!("../../studies/peer.toml") },
-        Builtin { name: "zero-copy", text: include_str!("../../studies/zero-copy.toml") },
-        Builtin { name: "a-a", text: include_str!("../../studies/a-a.toml") },
-    ]
+    built_in! {
+        "tso" "tso-files" "tso-store" "ten-gigabit" "apa" "apa-router"
+        "atm" "atm-adapters" "atm-lane" "atm-binding" "toe" "toe-worth-it"
+        "cell-tax" "failover" "offload-ladder" "message-size" "request-response"
+        "latency-under-load" "peer" "zero-copy" "a-a"
+    }
 }
 
 pub fn find(name: &str) -> Result<&'static Builtin, UnknownStudy> {

@@ -261,11 +261,7 @@ fn read<'t>(
 /// The required title: one line that can head a report.
 fn title(reader: &mut Reader<'_>, top: &mut reader::Table<'_>) -> String {
     let hint = "give one line with the question of the study";
-    let Some(entry) = top.take("title") else {
-        reader.error(0, "title", "missing".to_owned(), Some(hint.to_owned()));
-        return String::new();
-    };
-    reader.line(&entry, MAX_TITLE, hint).unwrap_or_default()
+    top.line(reader, "title", MAX_TITLE, hint).unwrap_or_default()
 }
 
 /// Keys of `[method]`; all others are those of `[workload]`.

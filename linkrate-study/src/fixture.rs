@@ -18,8 +18,7 @@ use linkrate_model::{
 use crate::executor::{Facts, RunFailure, Stage};
 use crate::levels::{Level, Levels};
 use crate::store::{Ended, Outcome, StoredPlan, StoredRun, StoredStudy};
-use crate::study::{Cell, Factor, Family, Method, OnFailure, Study};
-use linkrate_stats::order::Order;
+use crate::study::{Cell, Factor, Method, Study};
 use linkrate_stats::simulate::Simulator;
 use linkrate_stats::stop::StopReason;
 
@@ -51,23 +50,11 @@ pub fn ladder() -> Study {
         cells: cells.to_vec(),
         published: Vec::new(),
         method: Method {
-            confidence: 0.95,
-            precision: 0.025,
-            minimum_effect: 0.02,
             min_blocks: 3,
             max_blocks: 6,
-            run: Duration::from_secs(2),
-            warm_up: Duration::from_millis(300),
-            idle: Duration::from_secs(1),
-            budget: None,
-            profile: false,
-            order: Order::Mirrored,
             seed: Some(1),
-            rebuild: false,
             aa: false,
-            on_failure: OnFailure::Continue,
-            purpose: crate::study::Purpose::default(),
-            family: Family::default(),
+            ..Method::default()
         },
         quick: None,
         fleet: None,

@@ -8,14 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use linkrate_model::imported::Asked;
 use linkrate_model::spec::{Adapter, Task};
 use linkrate_model::{
-    ByteSize, Imported, MessageSize, RunSpec, SendPath, SocketKnobs, TestbedSpec, Workload,
+    ByteSize, Imported, MessageSize, RunSpec, SocketKnobs, TestbedSpec, Workload,
 };
 
 use crate::bounds::{MAX_BLOCKS, MAX_CELLS, MAX_RUN};
 use crate::executor::Facts;
-use crate::keys::{self, direction_name, kind_name};
+use crate::keys::{self, Setup};
 use crate::labels::UNKNOWN;
 use crate::levels::{Level, Levels};
 use crate::store::{ImportedSet, Outcome, StoredRun};
@@ -46,22 +47,9 @@ pub enum ImportError {
     Runs { found: usize, most: u32 },
 }
 
-/// A setting by which runs are distinguished: its key, and its level in a run. `None` where it means nothing
-/// for the run's kind of test.
-type Setting = (&'static str, fn(&Imported) -> Option<Level>);
-
-fn text(text: &str) -> Level {
-    Level::Text(text.to_owned())
-}
-
-/// What stands for a setting that the output of a run does not report.
-fn or_unknown(name: &str, level: Option<Level>) -> Level {
-    level.unwrap_or_else(|| Level::Text(format!("{name}{UNKNOWN}")))
-}
-
-fn size(name: &str, bytes: Option<u64>) -> Level {
-    or_unknown(name, bytes.map(|bytes| Level::Text(ByteSize(bytes).to_string())))
-}
+/// A setting by which runs are distinguished: its key, whether it means something for the run's kind of test, and
+/// whether the output of the run reports it.
+type Setting = (&'static str, fn(&Imported) -> bool, fn(&Asked) -> bool);
 
 fn is_stream(run: &Imported) -> bool {
     !run.is_transactional()
@@ -71,62 +59,53 @@ fn is_tcp(run: &Imported) -> bool {
     !run.asked.kind.is_udp()
 }
 
-const SETTINGS: &[Setting] = &[
-    ("program", |run| Some(text(run.program.split(' ').next().unwrap_or_default()))),
-    ("test", |run| Some(text(&run.test))),
-    ("kind", |run| Some(text(kind_name(run.asked.kind)))),
-    ("direction", |run| is_stream(run).then(|| text(direction_name(run.asked.direction)))),
-    ("family", |run| {
-        Some(or_unknown("family", run.asked.family.map(|family| text(&family.to_string()))))
-    }),
-    ("connections", |run| {
-        let connections = run.asked.connections.map(|count| Level::Number(count.into()));
-        Some(or_unknown("connections", connections))
-    }),
-    ("message", |run| is_stream(run).then(|| size("message", run.asked.message))),
-    ("request", |run| run.is_transactional().then(|| size("request", run.asked.request))),
-    ("response", |run| run.is_transactional().then(|| size("response", run.asked.response))),
-    ("burst", |run| {
-        let burst = run.asked.burst.map(|count| Level::Number(count.into()));
-        run.is_transactional().then(|| or_unknown("burst", burst))
-    }),
-    ("send-path", |run| {
-        let path = run.asked.send_path.map(|path| match path {
-            SendPath::Plain => text("plain"),
-            SendPath::MsgZerocopy => text("msg-zerocopy"),
-            SendPath::Sendfile => text("sendfile"),
-            SendPath::Splice => text("splice"),
-        });
-        is_stream(run).then(|| or_unknown("send-path", path))
-    }),
-    ("socket", |run| {
-        Some(match run.asked.socket {
-            Some(0) => text("auto"),
-            bytes => size("socket", bytes),
-        })
-    }),
-    ("congestion", |run| {
-        let congestion = run.asked.congestion.as_deref().map(text);
-        is_tcp(run).then(|| or_unknown("congestion", congestion))
-    }),
-    ("nodelay", |run| {
-        is_tcp(run).then(|| or_unknown("nodelay", run.asked.nodelay.map(Level::Switch)))
-    }),
-    ("rate", |run| {
-        let rate = run.asked.rate.map(|rate| match rate {
-            0 => text("no rate limit"),
-            rate => Level::Text(linkrate_model::BitRate(rate as f64).to_string()),
-        });
-        is_stream(run).then(|| or_unknown("rate", rate))
-    }),
+const SETTINGS: [Setting; 15] = [
+    (PROGRAM, |_| true, |_| true),
+    (TEST, |_| true, |_| true),
+    ("kind", |_| true, |_| true),
+    ("direction", is_stream, |_| true),
+    ("family", |_| true, |asked| asked.family.is_some()),
+    ("connections", |_| true, |asked| asked.connections.is_some()),
+    ("message", is_stream, |asked| asked.message.is_some()),
+    ("request", Imported::is_transactional, |asked| asked.request.is_some()),
+    ("response", Imported::is_transactional, |asked| asked.response.is_some()),
+    ("burst", Imported::is_transactional, |asked| asked.burst.is_some()),
+    ("send-path", is_stream, |asked| asked.send_path.is_some()),
+    ("socket", |_| true, |asked| asked.socket.is_some()),
+    ("congestion", is_tcp, |asked| asked.congestion.is_some()),
+    ("nodelay", is_tcp, |asked| asked.nodelay.is_some()),
+    (RATE, is_stream, |asked| asked.rate.is_some()),
 ];
+
+/// Settings that are no keys of study files.
+const PROGRAM: &str = "program";
+const TEST: &str = "test";
+const RATE: &str = "rate";
 
 /// A cell in the making: the settings that its runs share, and the runs.
 type Group = (Vec<(&'static str, Level)>, Vec<Imported>);
 
 /// The settings of a run that mean something for it.
 fn settings(run: &Imported) -> Vec<(&'static str, Level)> {
-    SETTINGS.iter().filter_map(|(name, level)| Some((*name, level(run)?))).collect()
+    let setup = Setup::of(&spec(run));
+    let level = |name: &str| match name {
+        PROGRAM => Some(Level::Text(run.program.split(' ').next().unwrap_or_default().to_owned())),
+        TEST => Some(Level::Text(run.test.clone())),
+        RATE => run.asked.rate.map(|rate| {
+            Level::Text(match rate {
+                0 => "no rate limit".to_owned(),
+                rate => linkrate_model::BitRate(rate as f64).to_string(),
+            })
+        }),
+        key => keys::get(key)?.values.level(&setup),
+    };
+    let mean_something =
+        SETTINGS.into_iter().filter(|(_, means_something, _)| means_something(run));
+    let levels = mean_something.map(|(name, _, is_reported)| {
+        let reported = level(name).filter(|_| is_reported(&run.asked));
+        (name, reported.unwrap_or_else(|| Level::Text(format!("{name}{UNKNOWN}"))))
+    });
+    levels.collect()
 }
 
 /// Each test once. Outputs of one test have one name: copies of a document, and the documents of both ends. As runs of their
@@ -289,14 +268,14 @@ fn factors(groups: &[Group]) -> Vec<Factor> {
     };
     let varied: Vec<(&'static str, Vec<&Level>)> = SETTINGS
         .iter()
-        .map(|(name, _)| (*name, of(name)))
+        .map(|(name, ..)| (*name, of(name)))
         .filter(|(_, levels)| levels.len() > 1)
         .collect();
     let without_test: BTreeSet<Vec<&(&'static str, Level)>> = groups
         .iter()
         .map(|(settings, _)| {
             let kept = |setting: &&(&'static str, Level)| {
-                setting.0 != "test" && varied.iter().any(|(name, _)| *name == setting.0)
+                setting.0 != TEST && varied.iter().any(|(name, _)| *name == setting.0)
             };
             settings.iter().filter(kept).collect()
         })
@@ -304,7 +283,7 @@ fn factors(groups: &[Group]) -> Vec<Factor> {
     let tests_needed = without_test.len() < groups.len();
     varied
         .into_iter()
-        .filter(|(name, _)| *name != "test" || tests_needed)
+        .filter(|(name, _)| *name != TEST || tests_needed)
         .map(|(name, levels)| Factor {
             name: name.to_owned(),
             levels: levels.into_iter().cloned().collect(),

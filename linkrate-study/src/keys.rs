@@ -15,22 +15,25 @@ mod table;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use linkrate_model::backup::{FileSizes, MAX_DIRECTORY};
+use linkrate_model::backup::MAX_DIRECTORY;
 use linkrate_model::clean::is_harmful;
 use linkrate_model::knobs::{self, Knob, Merge, Unit};
 use linkrate_model::mix::{MAX_PARTS, MAX_SHARE};
 use linkrate_model::nearest::{MAX_TEXT, nearest_name, shortened};
 use linkrate_model::units::{UnitError, format_duration, parse_duration, parse_percent};
-use linkrate_model::{ByteSize, InterfaceKnobs, MessageSize, SocketKnobs, Workload};
+use linkrate_model::{
+    ByteSize, Direction, InterfaceKnobs, MessageSize, Protocol, RunSpec, SocketKnobs, Task,
+    Workload,
+};
 
 use crate::adapter;
 pub use crate::bounds::MAX_CLIENTS;
 use crate::levels::Level;
 
-pub use combination::{check, direction_name, is_of_one_workload, kind_name};
+pub use combination::check;
 pub use event::EventRequest;
 pub use port::misplaced;
-pub use refusal::{Combination, is_used};
+pub use refusal::Combination;
 pub use table::KEYS;
 
 /// The settings of one cell: the parts of a run that a study may vary.
@@ -74,6 +77,43 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// The settings of a run; those of an idle one are the defaults of a workload.
+    pub fn of(run: &RunSpec) -> Self {
+        Self {
+            workload: match &run.task {
+                Task::Workload(workload) => workload.clone(),
+                Task::Idle => Workload::default(),
+            },
+            interface: run.interface.clone(),
+            socket: run.socket.clone(),
+            clients: run.clients,
+            ports: run.ports,
+            adapter: run.adapter.clone(),
+            event: run.event.map(EventRequest::from).unwrap_or_default(),
+            loss_ppm: run.loss_ppm,
+            // the workload says so itself
+            idle: false,
+            repeat: None,
+        }
+    }
+
+    /// A run with these settings.
+    pub fn into_run(self, warm_up: Duration, duration: Duration) -> RunSpec {
+        RunSpec {
+            task: Task::Workload(self.workload),
+            interface: self.interface,
+            socket: self.socket,
+            clients: self.clients,
+            ports: self.ports,
+            adapter: self.adapter,
+            warm_up,
+            duration,
+            event: self.event.of_measurement(duration),
+            loss_ppm: self.loss_ppm,
+            ..RunSpec::default()
+        }
+    }
+
     /// Lets this part of the receive path merge segments, and no other.
     fn merge(&mut self, by: Merge) {
         self.interface.gro = Some(by == Merge::Gro);
@@ -94,65 +134,112 @@ pub struct Key {
     pub name: &'static str,
     /// One line of help.
     pub help: &'static str,
-    /// The values that it takes, and their effect.
+    /// The values that it takes, and where a setup has them.
     pub values: Values,
+    /// Whether workloads of a kind use it.
+    pub used_by: fn(Protocol) -> bool,
+    /// Why a value of its own is refused beside a kind that does not use it; empty where it may stand there for the sake
+    /// of other cells.
+    pub remedy: &'static str,
+    /// Whether each workload of a mix may have its own.
+    pub of_one_workload: bool,
+    /// Its name as the title of an axis, if it is not `name`.
+    pub title: Option<&'static str>,
+    /// What its values are, in sentences.
+    pub things: Things,
+}
+
+/// What the values of a setting are, in sentences.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Things {
+    /// What the title says.
+    Titled,
+    /// Things that are counted, one and many: `1 port`, `4 ports`.
+    Counted(&'static str, &'static str),
+    /// Things that have a size: `64 KiB messages`.
+    Sized(&'static str),
 }
 
 /// The effect of one word on a setup.
 pub type SetWord = fn(&mut Setup);
 
-/// The values a key takes, each kind with the function that sets one.
+/// Where a setup has the value of a setting.
+#[derive(Debug, Clone, Copy)]
+pub enum Field<T: 'static> {
+    /// It always has one.
+    Always(fn(&mut Setup) -> &mut T),
+    /// It has one or none, which a word stands for (`auto`, `off`), if there is one.
+    Optional(Option<&'static str>, fn(&mut Setup) -> &mut Option<T>),
+    /// The same, by the functions that read and set it.
+    Through(&'static str, fn(&Setup) -> Option<T>, fn(&mut Setup, Option<T>)),
+}
+
+impl<T: Copy> Field<T> {
+    /// The word that stands for no value, if there is one.
+    pub fn absent(&self) -> Option<&'static str> {
+        match *self {
+            Self::Always(_) => None,
+            Self::Optional(word, _) => word,
+            Self::Through(word, ..) => Some(word),
+        }
+    }
+
+    fn level(&self, mut setup: Setup, level: impl Fn(T) -> Level) -> Option<Level> {
+        let value = match self {
+            Self::Always(of) => Some(*of(&mut setup)),
+            Self::Optional(_, of) => *of(&mut setup),
+            Self::Through(_, get, _) => get(&setup),
+        };
+        value.map(level).or_else(|| Some(Level::Text(self.absent()?.to_owned())))
+    }
+
+    fn put(
+        &self,
+        setup: &mut Setup,
+        level: &Level,
+        read: impl Fn(&Level) -> Result<T, KeyError>,
+    ) -> Result<(), KeyError> {
+        let value = match level {
+            Level::Text(text) if self.absent() == Some(text.as_str()) => None,
+            _ => Some(read(level)?),
+        };
+        match (self, value) {
+            (Self::Always(of), Some(value)) => *of(setup) = value,
+            (Self::Always(_), None) => {}
+            (Self::Optional(_, of), value) => *of(setup) = value,
+            (Self::Through(.., set), value) => set(setup, value),
+        }
+        Ok(())
+    }
+}
+
+/// The values a key takes, each kind with its range and with the field that it sets.
 #[derive(Debug, Clone, Copy)]
 pub enum Values {
     /// One of these words.
     Word(&'static [(&'static str, SetWord)]),
     /// `on` or `off`, or a TOML boolean.
-    Switch(fn(&mut Setup, bool)),
-    /// A whole number in a range.
-    Count { range: (u32, u32), set: fn(&mut Setup, u32) },
-    /// A whole number in a range, times a second.
-    Rate {
-        range: (u32, u32),
-        /// The word that stands for "no such rate".
-        absent: &'static str,
-        /// Sets one; `None` for the absent word.
-        set: fn(&mut Setup, Option<u32>),
-    },
-    /// A number of bytes in a range (`32 KiB`; a bare number is bytes).
-    Size {
-        /// Smallest and largest value in bytes.
-        range: (u64, u64),
-        /// The word that stands for "no such size" (`auto`, `off`), if there is one.
-        absent: Option<&'static str>,
-        set: fn(&mut Setup, Option<ByteSize>),
-    },
-    /// A length of time in a range (`500 ms`).
-    Time {
-        range: (Duration, Duration),
-        /// The word that stands for "no such time" (`never`), if there is one.
-        absent: Option<&'static str>,
-        set: fn(&mut Setup, Option<Duration>),
-    },
-    /// A share in a range (`0.3 %`).
-    Share {
-        /// Smallest and largest value, in millionths.
-        range: (u32, u32),
-        set: fn(&mut Setup, u32),
-    },
+    Switch(fn(&mut Setup) -> &mut bool),
+    /// A whole number.
+    Count((u32, u32), Field<u32>),
+    /// A whole number, times a second.
+    Rate((u32, u32), Field<u32>),
+    /// A number of bytes (`32 KiB`; a bare number is bytes).
+    Size((u64, u64), Field<ByteSize>),
+    /// A length of time (`500 ms`).
+    Time((Duration, Duration), Field<Duration>),
+    /// A share (`0.3 %`), in millionths.
+    Share((u32, u32), fn(&mut Setup) -> &mut u32),
     /// A number of bytes, or a uniform range of them (`128 B to 4 KiB`).
-    Message {
-        /// Smallest and largest value in bytes.
-        range: (u64, u64),
-        set: fn(&mut Setup, MessageSize),
-    },
+    Message((u64, u64), fn(&mut Setup) -> &mut MessageSize),
     /// The name of a congestion control algorithm.
-    Congestion(fn(&mut Setup, String)),
+    Congestion(fn(&mut Setup) -> &mut String),
     /// The absolute path of a directory.
-    Directory(fn(&mut Setup, String)),
+    Directory(fn(&mut Setup) -> &mut String),
     /// The name of a built-in model.
-    Model(fn(&mut Setup, String)),
+    Model(fn(&mut Setup) -> &mut Option<String>),
     /// A name that people choose and that changes nothing; only levels of a factor may be labels.
-    Label(fn(&mut Setup, String)),
+    Label(fn(&mut Setup) -> &mut Option<String>),
     /// The values of a knob of the interface, as it is declared.
     Knob(&'static Knob),
 }
@@ -173,15 +260,14 @@ impl Values {
             Self::Word(words) => words.iter().map(|(word, _)| *word).collect(),
             Self::Switch(_) => knobs::Values::Switch.words(),
             Self::Knob(knob) => knob.values.words(),
-            Self::Size { absent, .. } | Self::Time { absent, .. } => {
-                absent.iter().copied().collect()
-            }
-            Self::Rate { absent, .. } => vec![*absent],
+            Self::Size(_, field) => field.absent().into_iter().collect(),
+            Self::Time(_, field) => field.absent().into_iter().collect(),
+            Self::Rate(_, field) => field.absent().into_iter().collect(),
             // a name that no model has is refused with the nearest
             Self::Model(_)
-            | Self::Count { .. }
-            | Self::Share { .. }
-            | Self::Message { .. }
+            | Self::Count(..)
+            | Self::Share(..)
+            | Self::Message(..)
             | Self::Congestion(_)
             | Self::Directory(_)
             | Self::Label(_) => Vec::new(),
@@ -190,35 +276,29 @@ impl Values {
 
     /// What would be right, as a phrase: `one of none, gso, tso`, `a size from 1 B to 64 MiB`.
     pub fn expected(&self) -> String {
+        let number = |(low, high): (u32, u32)| {
+            knobs::Values::Number { low, high, unit: Unit::None }.expected()
+        };
+        let or = |phrase: String, absent: Option<&str>| match absent {
+            Some(word) => format!("{phrase}, or \"{word}\""),
+            None => phrase,
+        };
         match self {
             Self::Word(_) => format!("one of {}", self.words().join(", ")),
             Self::Switch(_) => knobs::Values::Switch.expected(),
             Self::Knob(knob) => knob.values.expected(),
-            Self::Count { range: (low, high), .. } => {
-                knobs::Values::Number { low: *low, high: *high, unit: Unit::None }.expected()
-            }
-            Self::Rate { range: (low, high), absent, .. } => {
-                let number = knobs::Values::Number { low: *low, high: *high, unit: Unit::None };
-                format!("{} a second, or \"{absent}\"", number.expected())
-            }
-            Self::Size { range, absent, .. } => {
-                let size = format!("a size from {}", span(*range));
-                absent.map_or(size.clone(), |word| format!("{size}, or \"{word}\""))
-            }
-            Self::Time { range: (low, high), absent, .. } => {
+            Self::Count(range, _) => number(*range),
+            Self::Rate(range, field) => or(number(*range) + " a second", field.absent()),
+            Self::Size(range, field) => or(format!("a size from {}", span(*range)), field.absent()),
+            Self::Time((low, high), field) => {
                 let (low, high) = (format_duration(*low), format_duration(*high));
-                let time = format!("a time such as \"500 ms\", from {low} to {high}");
-                absent.map_or(time.clone(), |word| format!("{time}, or \"{word}\""))
+                or(format!("a time such as \"500 ms\", from {low} to {high}"), field.absent())
             }
-            Self::Share { range: (low, high), .. } => {
-                let percent = |ppm: u32| f64::from(ppm) / 10_000.0;
-                format!(
-                    "a share such as \"0.3 %\", from {} % to {} %",
-                    percent(*low),
-                    percent(*high)
-                )
+            Self::Share((low, high), _) => {
+                let (low, high) = (percent(*low), percent(*high));
+                format!("a share such as \"0.3 %\", from {low} to {high}")
             }
-            Self::Message { range, .. } => format!(
+            Self::Message(range, _) => format!(
                 "a size such as \"32 KiB\" or a range such as \"128 B to 4 KiB\", from {}, or one of {}",
                 span(*range),
                 MessageSize::NAMED.map(|(word, ..)| word).join(", ")
@@ -239,21 +319,58 @@ impl Values {
             list if list.len() > MAX_LENGTH => "WORD".to_owned(),
             list => list,
         };
-        match self {
-            Self::Knob(Knob { values: Switch | Words(_), .. }) => words(),
-            Self::Knob(Knob { values: Number { unit: Unit::Bytes, .. }, .. }) => "SIZE".to_owned(),
-            Self::Knob(Knob { values: Number { .. }, .. }) => "NUMBER".to_owned(),
-            Self::Word(_) | Self::Switch(_) => words(),
-            Self::Count { .. } => "NUMBER".to_owned(),
-            Self::Rate { .. } => format!("NUMBER|{}", words()),
-            Self::Size { absent: Some(_), .. } => format!("SIZE|{}", words()),
-            Self::Time { absent: Some(_), .. } => format!("TIME|{}", words()),
-            Self::Time { .. } => "TIME".to_owned(),
-            Self::Size { .. } | Self::Message { .. } => "SIZE".to_owned(),
-            Self::Directory(_) => "DIRECTORY".to_owned(),
-            Self::Share { .. } => "SHARE".to_owned(),
-            Self::Congestion(_) | Self::Model(_) | Self::Label(_) => "NAME".to_owned(),
-        }
+        let noun = match self {
+            Self::Knob(Knob { values: Switch | Words(_), .. }) => return words(),
+            Self::Word(_) | Self::Switch(_) => return words(),
+            Self::Knob(Knob { values: Number { unit: Unit::Bytes, .. }, .. }) => "SIZE",
+            Self::Knob(Knob { values: Number { .. }, .. }) | Self::Count(..) | Self::Rate(..) => {
+                "NUMBER"
+            }
+            Self::Size(..) | Self::Message(..) => "SIZE",
+            Self::Time(..) => "TIME",
+            Self::Directory(_) => "DIRECTORY",
+            Self::Share(..) => "SHARE",
+            Self::Congestion(_) | Self::Model(_) | Self::Label(_) => "NAME",
+        };
+        // the word for no value, if there is one
+        std::iter::once(noun).chain(self.words()).collect::<Vec<_>>().join("|")
+    }
+
+    /// The word that changes nothing in a setup: the one that it has.
+    fn word(&self, setup: &Setup) -> Option<&'static str> {
+        let Self::Word(words) = self else { return None };
+        let changes_nothing = |(_, set): &&(_, SetWord)| {
+            let mut other = setup.clone();
+            set(&mut other);
+            other == *setup
+        };
+        Some(words.iter().find(changes_nothing)?.0)
+    }
+
+    /// The value in a setup, as a study file sets it; `None` where no value stands for what the setup has.
+    pub fn level(&self, setup: &Setup) -> Option<Level> {
+        let number = |number: u32| Level::Number(number.into());
+        let mut copy = setup.clone();
+        Some(match self {
+            Self::Word(_) => Level::Text(self.word(setup)?.to_owned()),
+            Self::Switch(of) => Level::Switch(*of(&mut copy)),
+            Self::Count(_, field) | Self::Rate(_, field) => return field.level(copy, number),
+            Self::Size(_, field) => {
+                return field.level(copy, |size| Level::Text(size.to_string()));
+            }
+            Self::Time(_, field) => {
+                return field.level(copy, |time| Level::Text(format_duration(time)));
+            }
+            Self::Share(_, of) => Level::Text(percent(*of(&mut copy))),
+            Self::Message(_, of) => Level::Text(of(&mut copy).to_string()),
+            Self::Congestion(of) | Self::Directory(of) => Level::Text(of(&mut copy).clone()),
+            Self::Model(of) | Self::Label(of) => Level::Text(of(&mut copy).clone()?),
+            Self::Knob(knob) => match knob.get(&setup.interface)? {
+                knobs::Value::Switch(on) => Level::Switch(on),
+                knobs::Value::Word(word) => Level::Text(word.to_owned()),
+                knobs::Value::Number(value) => number(value),
+            },
+        })
     }
 }
 
@@ -312,6 +429,11 @@ fn remedy(nearest: Option<&str>, expected: &str) -> String {
 /// There are too many keys to list them in a message.
 const A_KEY: &str = "one of the settings that `linkrate measure --help` lists";
 
+/// Millionths as people write them: `0.3 %`.
+fn percent(ppm: u32) -> String {
+    format!("{} %", f64::from(ppm) / 10_000.0)
+}
+
 /// A pair of sizes as people write it: `1 B to 64 MiB`.
 fn span((low, high): (u64, u64)) -> String {
     format!("{} to {}", ByteSize(low), ByteSize(high))
@@ -320,11 +442,38 @@ fn span((low, high): (u64, u64)) -> String {
 /// Largest UDP payload over IPv4: 65535 less 20 of IP and 8 of UDP.
 pub(crate) const MAX_DATAGRAM: u64 = 65507;
 
+/// The key of that name, if there is one.
+pub fn get(name: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.name == name)
+}
+
 pub fn find(name: &str) -> Result<&'static Key, KeyError> {
-    KEYS.iter().find(|key| key.name == name).ok_or_else(|| KeyError::UnknownKey {
+    get(name).ok_or_else(|| KeyError::UnknownKey {
         given: shortened(name),
         nearest: nearest_name(name, KEYS.iter().map(|key| key.name)),
     })
+}
+
+/// Whether a workload of this kind uses `key`: a stream does not use `request`. No kind uses an
+/// unknown key.
+pub fn is_used(key: &str, kind: Protocol) -> bool {
+    get(key).is_some_and(|key| (key.used_by)(kind))
+}
+
+/// The word for a kind, as study files have it.
+pub fn kind_name(kind: Protocol) -> &'static str {
+    word_of("kind", |workload| workload.kind = kind)
+}
+
+/// The word for a direction, as study files have it.
+pub fn direction_name(direction: Direction) -> &'static str {
+    word_of("direction", |workload| workload.direction = direction)
+}
+
+fn word_of(key: &str, set: impl FnOnce(&mut Workload)) -> &'static str {
+    let mut setup = Setup::default();
+    set(&mut setup.workload);
+    get(key).and_then(|key| key.values.word(&setup)).unwrap_or_default()
 }
 
 /// Sets `key` to `level`. A number may also come as text, a switch as `on` or `off`, so that command-line arguments can
@@ -338,8 +487,10 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
                 set(setup);
             }
         }
-        Values::Switch(set) => set(setup, switch(level, values)?),
-        Values::Count { range, set } => set(setup, count(level, *range, values)?),
+        Values::Switch(of) => *of(setup) = switch(level, values)?,
+        Values::Count(range, field) | Values::Rate(range, field) => {
+            field.put(setup, level, |level| count(level, *range, values))?;
+        }
         Values::Knob(knob) => {
             let value = match knob.values {
                 knobs::Values::Switch => knobs::Value::Switch(switch(level, values)?),
@@ -354,30 +505,24 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
             };
             knob.set(&mut setup.interface, value);
         }
-        Values::Rate { range, absent, set } => match level {
-            Level::Text(text) if absent == text => set(setup, None),
-            _ => set(setup, Some(count(level, *range, values)?)),
-        },
-        Values::Size { range, absent, set } => match level {
-            Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
-            _ => set(setup, Some(size(level, *range, values)?)),
-        },
-        Values::Time { range, absent, set } => match level {
-            Level::Text(text) if *absent == Some(text.as_str()) => set(setup, None),
-            _ => set(setup, Some(time(level, *range, values)?)),
-        },
-        Values::Share { range, set } => set(setup, share(level, *range, values)?),
-        Values::Message { range, set } => set(setup, message(level, *range, values)?),
-        Values::Congestion(set) => {
+        Values::Size(range, field) => {
+            field.put(setup, level, |level| size(level, *range, values))?;
+        }
+        Values::Time(range, field) => {
+            field.put(setup, level, |level| time(level, *range, values))?;
+        }
+        Values::Share(range, of) => *of(setup) = share(level, *range, values)?,
+        Values::Message(range, of) => *of(setup) = message(level, *range, values)?,
+        Values::Congestion(of) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
             // TCP_CA_NAME_MAX, include/net/tcp.h: 16 with the closing zero
             let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
             if name.is_empty() || name.len() > 15 || !name.chars().all(is_name) {
                 return Err(unreadable(format!("{:?} is not a name", shortened(name)), values));
             }
-            set(setup, name.clone());
+            *of(setup) = name.clone();
         }
-        Values::Directory(set) => {
+        Values::Directory(of) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
             let fits =
                 name.starts_with('/') && name.len() <= MAX_DIRECTORY && !name.contains(is_harmful);
@@ -385,9 +530,9 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
                 let reason = format!("{:?} is not an absolute path", shortened(name));
                 return Err(unreadable(reason, values));
             }
-            set(setup, name.clone());
+            *of(setup) = name.clone();
         }
-        Values::Model(set) => {
+        Values::Model(of) => {
             let Level::Text(name) = level else { return Err(wrong_kind(level, values)) };
             let models: Vec<String> =
                 linkrate_model::model::with_emulated().map(|model| model.name).collect();
@@ -399,9 +544,9 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
                         .map(str::to_owned),
                 });
             }
-            set(setup, name.clone());
+            *of(setup) = Some(name.clone());
         }
-        Values::Label(set) => {
+        Values::Label(of) => {
             let name = match level {
                 Level::Text(name) => name.clone(),
                 Level::Number(number) => number.to_string(),
@@ -414,7 +559,7 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
                     values,
                 ));
             }
-            set(setup, name);
+            *of(setup) = Some(name);
         }
     }
     Ok(())
@@ -423,49 +568,16 @@ pub fn apply(setup: &mut Setup, key: &str, level: &Level) -> Result<(), KeyError
 /// Checks every value of a setup as [`apply`] checks the value that a user gives: for one that was read from a stored
 /// plan. The error has the key, its value and what would be right.
 pub fn check_values(setup: &Setup) -> Result<(), String> {
-    let Setup { workload, interface, socket, .. } = setup;
-    let number = |number: u32| Level::Number(number.into());
-    let mut given: Vec<(&str, Level)> = vec![
-        ("connections", number(workload.connections)),
-        ("clients", number(setup.clients)),
-        ("burst", number(workload.burst)),
-        ("congestion", Level::Text(socket.congestion.clone())),
-    ];
-    for (key, size) in [
-        ("message", workload.message),
-        ("request", workload.request),
-        ("response", workload.response),
-    ] {
-        let (smallest, largest) = (size.smallest(), size.largest());
-        if smallest > largest {
-            return Err(format!("{key} from {smallest} to {largest}, expected the smaller first"));
+    // against the testbed, and against the measurement
+    const CHECKED_ELSEWHERE: [&str; 4] = ["ports", "adapter", "event-at", "event-recover"];
+    let mut scratch = Setup::default();
+    for key in KEYS.iter().filter(|key| !CHECKED_ELSEWHERE.contains(&key.name)) {
+        if let Some(level) = key.values.level(setup) {
+            let applied = apply(&mut scratch, key.name, &level);
+            applied.map_err(|error| format!("{}: {error}", key.name))?;
         }
-        given.extend([(key, Level::Number(smallest.0)), (key, Level::Number(largest.0))]);
     }
-    let backup = &workload.backup;
-    if let FileSizes::One(size) = backup.files {
-        given.push(("files", Level::Number(size.0)));
-    }
-    given.extend([
-        ("tree", Level::Number(backup.tree.0)),
-        ("directory", Level::Text(backup.directory.clone())),
-        ("drives", number(backup.drives)),
-        ("drive-rate", Level::Number(backup.drive_rate.0)),
-    ]);
-    given.push(("transfer", Level::Number(workload.transfer.0)));
-    given.extend(workload.request_rate_per_s.map(|rate| ("request-rate", number(rate))));
-    let percent = f64::from(setup.loss_ppm) / 10_000.0;
-    given.push(("loss", Level::Text(format!("{percent} %"))));
-    given.extend(workload.udp_segment.map(|size| ("udp-segment", Level::Number(size.0))));
-    given.extend(socket.buffer.map(|size| ("socket", Level::Number(size.0))));
-    given.extend(knobs::KNOBS.iter().filter_map(|knob| {
-        let level = match knob.get(interface)? {
-            knobs::Value::Switch(on) => Level::Switch(on),
-            knobs::Value::Word(word) => Level::Text(word.to_owned()),
-            knobs::Value::Number(value) => number(value),
-        };
-        Some((knob.key, level))
-    }));
+    let workload = &setup.workload;
     let parts = workload.mix.len();
     if parts == 1 || parts > MAX_PARTS {
         return Err(format!("a mix of {parts} workloads, expected 2 to {MAX_PARTS}"));
@@ -483,10 +595,6 @@ pub fn check_values(setup: &Setup) -> Result<(), String> {
         }
         let alone = Setup { workload: part.workload.clone(), ..setup.clone() };
         check_values(&alone)?;
-    }
-    let mut scratch = Setup::default();
-    for (key, level) in given {
-        apply(&mut scratch, key, &level).map_err(|error| format!("{key}: {error}"))?;
     }
     Ok(())
 }

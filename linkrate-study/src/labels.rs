@@ -1,11 +1,12 @@
 //! Names of factors, levels, steps and cells in sentences.
 //!
-//! Study files say `offload = "tso"`; a paper says TSO. The names of knobs come from their
-//! declaration. A key without a name here keeps its name in the study file.
+//! Study files say `offload = "tso"`; a paper says TSO. The names of settings come from their
+//! declarations. A name that is no setting's keeps its form.
 
 use linkrate_model::knobs::{self, Merge, Values, Word};
 use linkrate_model::{ByteSize, MessageSize};
 
+use crate::keys::{self, Things};
 use crate::levels::{Level, Levels};
 use crate::study::PART;
 
@@ -28,32 +29,12 @@ fn is_unknown(text: &str) -> bool {
 
 /// The factor as the title of an axis: `message size`, `ports`.
 pub fn factor(name: &str) -> String {
-    match name {
-        "message" => "message size",
-        "request" => "request size",
-        "response" => "response size",
-        "transfer" => "transfer size",
-        "files" => "file size",
-        "tree" => "bytes of files",
-        "cache" => "page cache",
-        "drive-rate" => "rate of a drive",
-        "burst" => "requests outstanding",
-        "request-rate" => "requests a second",
-        "udp-gro" => "UDP GRO",
-        "cpu-binding" => "CPU binding",
-        "socket" => "socket buffer",
-        "congestion" => "congestion control",
-        "nodelay" => "TCP_NODELAY",
-        "family" => "address family",
-        "udp-segment" => "UDP_SEGMENT",
-        "send-path" => "send path",
-        "receive-path" => "receive path",
-        "working-set" => "working set",
-        "receive-batching" => "receive batching at clients",
-        "merge" => "merging of received segments",
-        other => knobs::find(other).map_or(other, |knob| knob.name),
-    }
-    .to_owned()
+    keys::get(name).and_then(|key| key.title).unwrap_or(name).to_owned()
+}
+
+/// What its levels are, in sentences.
+fn things(name: &str) -> Things {
+    keys::get(name).map_or(Things::Titled, |key| key.things)
 }
 
 /// The declared word of a knob that takes words, where the level is one of them.
@@ -65,39 +46,6 @@ fn word(name: &str, level: &Level) -> Option<Word> {
         _ => return None,
     };
     words.iter().find(|word| word.word == text).copied()
-}
-
-/// The name of a switch that is on; "no" may stand before it.
-fn switch(name: &str) -> String {
-    factor(name)
-}
-
-/// Things that are counted: `1 port`, `4 ports`.
-fn counted(name: &str) -> Option<(&'static str, &'static str)> {
-    Some(match name {
-        "txqueuelen" => ("packet of transmit queue", "packets of transmit queue"),
-        "ports" => ("port", "ports"),
-        "aggregate" => ("port in the aggregate", "ports in the aggregate"),
-        "connections" => ("connection", "connections"),
-        "clients" => ("client", "clients"),
-        "queues" => ("queue", "queues"),
-        "drives" => ("tape drive", "tape drives"),
-        "burst" => ("request outstanding", "requests outstanding"),
-        "request-rate" => ("request a second", "requests a second"),
-        _ => return None,
-    })
-}
-
-/// Things that have a size: `64 KiB messages`.
-fn sized(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "message" => "messages",
-        "request" => "requests",
-        "response" => "responses",
-        "transfer" => "transfers",
-        "files" => "files",
-        _ => return None,
-    })
 }
 
 /// A level that is understood without its factor: `TSO`, `4 ports`, `64 KiB messages`.
@@ -126,15 +74,14 @@ pub fn level(name: &str, level: &Level) -> String {
         ("request-rate", Level::Text(text)) if text == "off" => "closed loop".to_owned(),
         ("vlan", Level::Number(0)) => "no VLAN tag".to_owned(),
         ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
-        ("socket", level) => format!("socket buffers of {}", short(level)),
-        ("gso-max-size", level) => format!("superframes of up to {}", short(level)),
-        (_, Level::Switch(true)) => switch(name),
-        (_, Level::Switch(false)) => format!("no {}", switch(name)),
-        (_, level) => match (counted(name), sized(name)) {
-            (Some((one, _)), _) if *level == Level::Number(1) => format!("1 {one}"),
-            (Some((_, many)), _) => format!("{level} {many}"),
-            (_, Some(things)) => format!("{} {things}", short(level)),
-            _ => format!("{} {}", factor(name), short(level)),
+        ("socket", level) => format!("socket buffers of {level}"),
+        ("gso-max-size", level) => format!("superframes of up to {level}"),
+        (_, Level::Switch(true)) => factor(name),
+        (_, Level::Switch(false)) => format!("no {}", factor(name)),
+        (_, level) => match things(name) {
+            Things::Counted(one, _) if *level == Level::Number(1) => format!("1 {one}"),
+            Things::Counted(_, things) | Things::Sized(things) => format!("{level} {things}"),
+            Things::Titled => format!("{} {level}", factor(name)),
         },
     }
 }
@@ -147,8 +94,8 @@ fn named(word: &str) -> String {
 
 /// A level to be reached: `messages of 64 KiB or larger`, `4 connections or more`.
 pub fn at_least(name: &str, of: &Level, or_more: &str) -> String {
-    match sized(name) {
-        Some(things) if !or_more.is_empty() => format!("{things} of {}{or_more}", short(of)),
+    match things(name) {
+        Things::Sized(things) if !or_more.is_empty() => format!("{things} of {of}{or_more}"),
         _ => format!("{}{or_more}", level(name, of)),
     }
 }
@@ -158,18 +105,13 @@ pub fn short_level(name: &str, level: &Level) -> String {
     match (word(name, level), name) {
         (Some(word), _) => word.label.to_owned(),
         (_, "send-path" | "receive-path") => self::level(name, level),
-        _ => short(level),
+        _ => level.to_string(),
     }
 }
 
 /// A level beside its factor's name that is called as it is in prose: `64 KiB`, `no offload`.
 pub fn on_axis(name: &str, of: &Level) -> String {
-    if number(of).is_some() { short(of) } else { level(name, of) }
-}
-
-/// A level without its factor.
-fn short(level: &Level) -> String {
-    level.to_string()
+    if number(of).is_some() { of.to_string() } else { level(name, of) }
 }
 
 /// The level as a number, where it is one or a size: 65536 for `64 KiB`.
@@ -197,12 +139,12 @@ fn is_off(name: &str, level: &Level) -> bool {
 
 /// The step as a subject: `TSO` where there was nothing before, else `MTU 9000 instead of 1500`.
 pub fn subject(name: &str, from: &Level, to: &Level) -> Subject {
-    let things = counted(name).is_some() || sized(name).is_some() || name == "socket";
+    let things = things(name) != Things::Titled || name == "socket";
     let plural = things && *to != Level::Number(1);
     let text = match (is_off(name, from), number(from), to) {
         (true, ..) => level(name, to),
         // the thing itself is called once
-        (_, Some(_), _) => format!("{} instead of {}", level(name, to), short(from)),
+        (_, Some(_), _) => format!("{} instead of {from}", level(name, to)),
         _ => format!("{} instead of {}", level(name, to), level(name, from)),
     };
     Subject { text, plural }
@@ -222,9 +164,9 @@ pub fn place(name: &str, levels: &[&Level]) -> String {
     }
     let all_numbers = levels.iter().all(|level| number(level).is_some());
     let listed = match (all_numbers, before) {
-        (true, [first, _, _, ..]) => format!("{} to {}", short(first), level(name, last)),
+        (true, [first, _, _, ..]) => format!("{first} to {}", level(name, last)),
         (true, _) => {
-            let before: Vec<String> = before.iter().map(|level| short(level)).collect();
+            let before: Vec<String> = before.iter().map(ToString::to_string).collect();
             format!("{} and {}", before.join(", "), level(name, last))
         }
         _ => {

@@ -8,44 +8,23 @@ use linkrate_model::knobs::{
 use linkrate_model::units::format_duration;
 use linkrate_model::{AggregateKnobs, AtmKnobs, ByteSize, InterfaceKnobs, PortKnobs};
 use linkrate_study::file;
-use linkrate_study::keys::{KEYS, Key, Setup, Values, direction_name, kind_name};
+use linkrate_study::keys::{self, KEYS, Key, Setup, Values};
 
 /// The tables, each with the keys that are no knobs, or with the owners of its knobs.
-const TABLES: [(&str, &[&str], &[Owner]); 8] = [
+const TABLES: [(&str, &str, &[Owner]); 8] = [
     (
         "Traffic",
-        &[
-            "kind",
-            "direction",
-            "connections",
-            "clients",
-            "ports",
-            "adapter",
-            "message",
-            "send-path",
-            "receive-path",
-            "working-set",
-            "receive-batching",
-            "transfer",
-            "request",
-            "response",
-            "burst",
-            "request-rate",
-            "udp-segment",
-            "udp-gro",
-            "cpu-binding",
-            "load",
-            "repeat",
-        ],
+        "kind direction connections clients ports adapter message send-path receive-path working-set \
+         receive-batching transfer request response burst request-rate udp-segment udp-gro cpu-binding load repeat",
         &[],
     ),
-    ("Files of a backup", &["files", "tree", "directory", "cache", "drives", "drive-rate"], &[]),
-    ("Loss and failures (models only)", &["loss", "event", "event-at", "event-recover"], &[]),
-    ("Sockets, both ends", &["socket", "congestion", "nodelay", "family"], &[]),
-    ("Interface of the SUT", &["merge"], &[Owner::Kernel, Owner::Driver]),
-    ("Port of an emulated adapter", &[], &[Owner::Port]),
-    ("Aggregate", &[], &[Owner::Aggregate]),
-    ("ATM port", &[], &[Owner::Atm]),
+    ("Files of a backup", "files tree directory cache drives drive-rate", &[]),
+    ("Loss and failures (models only)", "loss event event-at event-recover", &[]),
+    ("Sockets, both ends", "socket congestion nodelay family", &[]),
+    ("Interface of the SUT", "merge", &[Owner::Kernel, Owner::Driver]),
+    ("Port of an emulated adapter", "", &[Owner::Port]),
+    ("Aggregate", "", &[Owner::Aggregate]),
+    ("ATM port", "", &[Owner::Atm]),
 ];
 
 #[test]
@@ -53,7 +32,7 @@ fn the_page_has_every_setting() {
     let mut text = String::new();
     let mut listed = 0;
     for (title, names, owners) in TABLES {
-        let named = names.iter().map(|name| KEYS.iter().find(|key| key.name == *name).expect(name));
+        let named = names.split_whitespace().map(|name| keys::get(name).expect(name));
         let is_owned =
             |key: &&Key| matches!(key.values, Values::Knob(knob) if owners.contains(&knob.owner));
         let keys: Vec<&Key> = named.chain(KEYS.iter().filter(is_owned)).collect();
@@ -86,18 +65,16 @@ fn values(values: &Values) -> String {
     match values {
         Values::Switch(_) => "switch".to_owned(),
         Values::Word(_) => values.words().join(", "),
-        Values::Count { range: (low, high), .. } => format!("{low}–{high}"),
-        Values::Rate { range: (low, high), absent, .. } => {
-            with(format!("{low}–{high}"), Some(absent))
+        Values::Count((low, high), _) => format!("{low}–{high}"),
+        Values::Rate((low, high), field) => with(format!("{low}–{high}"), field.absent()),
+        Values::Size(range, field) => with(sizes(*range), field.absent()),
+        Values::Time((low, high), field) => {
+            with(format!("{}–{}", format_duration(*low), format_duration(*high)), field.absent())
         }
-        Values::Size { range, absent, .. } => with(sizes(*range), *absent),
-        Values::Time { range: (low, high), absent, .. } => {
-            with(format!("{}–{}", format_duration(*low), format_duration(*high)), *absent)
-        }
-        Values::Share { range: (low, high), .. } => {
+        Values::Share((low, high), _) => {
             format!("{}–{} %", f64::from(*low) / 1e4, f64::from(*high) / 1e4)
         }
-        Values::Message { range, .. } => with(sizes(*range), Some("range")),
+        Values::Message(range, _) => with(sizes(*range), Some("range")),
         Values::Congestion(_) => "name".to_owned(),
         Values::Directory(_) => "absolute path".to_owned(),
         Values::Model(_) => "built-in model".to_owned(),
@@ -122,47 +99,14 @@ fn unit_name(unit: Unit) -> &'static str {
 
 /// The value of a setting that is left out; empty where it depends on the testbed.
 fn default(key: &Key) -> String {
-    let Setup { workload, socket, event, .. } = Setup::default();
-    let switch = |on: bool| if on { "on" } else { "off" }.to_owned();
-    let plain = |is_plain: bool| if is_plain { "plain" } else { "" }.to_owned();
-    let absent = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
-    match key.name {
-        "kind" => kind_name(workload.kind).to_owned(),
-        "direction" => direction_name(workload.direction).to_owned(),
-        "connections" => workload.connections.to_string(),
-        "message" => workload.message.to_string(),
-        "request" => workload.request.to_string(),
-        "response" => workload.response.to_string(),
-        "transfer" => workload.transfer.to_string(),
-        "files" => workload.backup.files.to_string(),
-        "tree" => workload.backup.tree.to_string(),
-        "directory" => format!("`{}`", workload.backup.directory),
-        "cache" => if workload.backup.cold { "cold" } else { "warm" }.to_owned(),
-        "drives" => workload.backup.drives.to_string(),
-        "drive-rate" => format!("{} MB", workload.backup.drive_rate.0 / 1_000_000),
-        "burst" => workload.burst.to_string(),
-        "request-rate" => absent(workload.request_rate_per_s.map(|rate| rate.to_string()), "off"),
-        "send-path" => plain(workload.send_path == linkrate_model::SendPath::Plain),
-        "receive-path" => plain(workload.receive_path == linkrate_model::ReceivePath::Plain),
-        "working-set" => absent(workload.working_set.map(|size| size.to_string()), "auto"),
-        "receive-batching" => switch(workload.receive_batching),
-        "udp-segment" => absent(workload.udp_segment.map(|size| size.to_string()), "off"),
-        "udp-gro" => switch(workload.udp_gro),
-        "cpu-binding" => switch(workload.cpu_binding),
-        "load" => "loaded".to_owned(),
-        "loss" => format!("{} %", Setup::default().loss_ppm),
-        "event" => absent(event.fault.map(|fault| fault.word().to_owned()), "none"),
-        "event-recover" => absent(event.recover.map(format_duration), "never"),
-        "socket" => absent(socket.buffer.map(|size| size.to_string()), "auto"),
-        "congestion" => socket.congestion,
-        "nodelay" => switch(socket.nodelay),
-        "family" => socket.family.to_string(),
+    let setup = Setup::default();
+    match (key.name, &key.values) {
         // that of the testbed
-        "aggregate" => String::new(),
-        _ => match key.values {
-            Values::Knob(knob) => default_knob(knob),
-            _ => String::new(),
-        },
+        ("clients" | "aggregate", _) => String::new(),
+        ("directory", _) => format!("`{}`", setup.workload.backup.directory),
+        ("drive-rate", _) => format!("{} MB", setup.workload.backup.drive_rate.0 / 1_000_000),
+        (_, Values::Knob(knob)) => default_knob(knob),
+        (_, values) => values.level(&setup).map(|level| level.to_string()).unwrap_or_default(),
     }
 }
 

@@ -45,6 +45,9 @@ impl fmt::Display for Family {
     }
 }
 
+/// Largest socket buffer that may be asked for, bytes.
+pub const MAX_SOCKET_BUFFER: u64 = 1 << 30;
+
 /// Options of every test socket, at both ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]

@@ -3,15 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use linkrate_model::backup::Backup;
 use linkrate_model::discipline::Discipline;
-use linkrate_model::knobs::{InterfaceKnobs, SocketKnobs};
 use linkrate_model::mix::MixPart;
 use linkrate_model::model::Model;
 use linkrate_model::nearest::nearest;
 use linkrate_model::spec::{Adapter, Task};
 use linkrate_model::units::format_duration;
-use linkrate_model::{ByteSize, Protocol, RunSpec, TestbedSpec, Workload};
+use linkrate_model::{ByteSize, RunSpec, TestbedSpec};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -20,6 +18,7 @@ use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::warnings::{unplanned_end, went_on};
 use crate::comparison::ComparisonError;
 use crate::fleet::facts::is_of_a_node;
+use crate::keys::{KEYS, Setup};
 use crate::labels;
 use crate::levels::Levels;
 use crate::store::{StoredPlan, StoredStudy};
@@ -444,123 +443,45 @@ fn specs(baseline: &Study, candidate: &Study) -> Vec<Difference> {
     named.collect()
 }
 
-/// Everything that a run does, by the names of the study file. Structures are taken apart whole,
-/// so that a field that is added is not forgotten here.
+/// Everything that a run does, by the names of the study file. The structure is taken apart whole, so that
+/// a field that is added is not forgotten here.
 fn run(spec: &RunSpec) -> Values {
-    // each run has another seed, so that runs are replicates
     let RunSpec {
         task,
-        interface,
-        socket,
-        clients,
-        ports,
-        adapter,
         warm_up,
         duration: interval,
         profile,
-        event,
-        loss_ppm,
+        // each run has another, so that runs are replicates
         seed: _,
+        // settings
+        interface: _,
+        socket: _,
+        clients: _,
+        ports: _,
+        adapter: _,
+        event: _,
+        loss_ppm: _,
     } = spec;
     let mut values = Values::new();
-    let mut set = |name: &str, value: String| values.insert(name.to_owned(), value);
-    set("run", format_duration(*interval));
-    set("warm-up", format_duration(*warm_up));
-    // sampling costs CPU time itself
-    set("profile", profile.to_string());
-    // an event that was never asked for is no condition of older results either
-    if let Some(event) = event {
-        set("event", event.fault.word().to_owned());
-        set("event-at", format_duration(event.at));
-        let recover = event.recover.map_or_else(|| "never".to_owned(), format_duration);
-        set("event-recover", recover);
-    }
-    // nor is loss that was never asked for
-    if *loss_ppm > 0 {
-        set("loss", format!("{} %", f64::from(*loss_ppm) / 10_000.0));
-    }
-    set("clients", clients.to_string());
-    if let Some(adapter) = adapter {
-        set("adapter", adapter.clone());
-    }
-    set("ports", ports.map_or_else(|| UNSET.to_owned(), |ports| ports.to_string()));
-    let SocketKnobs { buffer, congestion, nodelay, family } = socket;
-    set("socket", buffer.map_or_else(|| "autotuned".to_owned(), |size| size.to_string()));
-    set("congestion", congestion.clone());
-    set("nodelay", nodelay.to_string());
-    // imported sets have none
-    if !family.is_ipv4() {
-        set("family", family.to_string());
-    }
-    for (name, value) in knobs(interface) {
-        set(name, value);
-    }
-    match task {
-        Task::Idle => {
-            set("kind", "idle".to_owned());
-        }
-        Task::Workload(workload) => {
-            let Workload {
-                kind,
-                direction,
-                connections,
-                message,
-                request,
-                response,
-                transfer,
-                burst,
-                request_rate_per_s,
-                send_path,
-                receive_path,
-                udp_segment,
-                udp_gro,
-                working_set,
-                receive_batching,
-                cpu_binding,
-                backup,
-                mix,
-            } = workload;
-            set("kind", word(kind));
-            set("direction", word(direction));
-            set("connections", connections.to_string());
-            set("message", message.to_string());
-            set("request", request.to_string());
-            set("response", response.to_string());
-            // nor of transfers
-            if *kind == Protocol::Transfer {
-                set("transfer", transfer.to_string());
-            }
-            set("burst", burst.to_string());
-            let rate = request_rate_per_s.map(|rate| rate.to_string());
-            set("request-rate", rate.unwrap_or_else(|| UNSET.to_owned()));
-            set("send-path", word(send_path));
-            set("receive-path", word(receive_path));
-            set("udp-segment", udp_segment.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
-            set("udp-gro", udp_gro.to_string());
-            set("working-set", working_set.map_or_else(|| UNSET.to_owned(), |s| s.to_string()));
-            set("receive-batching", receive_batching.to_string());
-            set("cpu-binding", cpu_binding.to_string());
-            // older results know of no backup
-            if *kind == Protocol::Backup {
-                let Backup { files, tree, directory, cold, drives, drive_rate } = backup;
-                set("files", files.to_string());
-                set("tree", tree.to_string());
-                set("directory", directory.clone());
-                set("cache", if *cold { "cold" } else { "warm" }.to_owned());
-                set("drives", drives.to_string());
-                set("drive-rate", drive_rate.to_string());
-            }
-            for MixPart { name, share, workload } in mix {
-                let own = serde_json::to_string(workload).unwrap_or_default();
-                set(&format!("mix {name}"), format!("share {share}: {own}"));
-            }
+    if let Task::Workload(workload) = task {
+        let setup = Setup::of(spec);
+        // a shorthand of knobs is none of its own
+        let used = KEYS.iter().filter(|key| key.name != "merge" && (key.used_by)(workload.kind));
+        let set = used
+            .filter_map(|key| Some((key.name.to_owned(), key.values.level(&setup)?.to_string())));
+        values.extend(set);
+        for MixPart { name, share, workload } in &workload.mix {
+            let own = serde_json::to_string(workload).unwrap_or_default();
+            values.insert(format!("mix {name}"), format!("share {share}: {own}"));
         }
     }
+    values.extend([
+        ("run".to_owned(), format_duration(*interval)),
+        ("warm-up".to_owned(), format_duration(*warm_up)),
+        // sampling costs CPU time itself
+        ("profile".to_owned(), profile.to_string()),
+    ]);
     values
-}
-
-fn knobs(interface: &InterfaceKnobs) -> Vec<(&'static str, String)> {
-    interface.values()
 }
 
 /// What a method decides of the meaning of a cell: what its figures are for. How long a run is stands in each

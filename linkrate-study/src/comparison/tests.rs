@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linkrate_model::discipline::{self, Discipline};
-use linkrate_model::spec::Adapter;
+use linkrate_model::spec::{Adapter, Task};
+use linkrate_model::{ByteSize, MessageSize, Workload};
 
 use super::*;
 use crate::executor::RunFailure;
@@ -373,12 +374,16 @@ fn refuses_cells_of_another_meaning_with_both_values() {
     let a = set(1, 5, SAME, 0.01, 0.0);
     let gigabit = || Adapter::Model(Box::new(linkrate_model::model::find("gigabit").unwrap()));
     type Case<'a> = (&'a str, &'a str, &'a str, &'a dyn Fn(&mut StoredPlan));
-    let cases: [Case; 7] = [
+    let cases: [Case; 9] = [
         ("run", "2 s", "600 ms", &|plan| {
             plan.study.cells.iter_mut().for_each(|c| c.spec.duration = Duration::from_millis(600));
         }),
         ("congestion", "cubic", "bbr", &|plan| {
             plan.study.cells[1].spec.socket.congestion = "bbr".to_owned();
+        }),
+        ("nodelay", "off", "on", &|plan| plan.study.cells[1].spec.socket.nodelay = true),
+        ("socket", "auto", "64 KiB", &|plan| {
+            plan.study.cells[1].spec.socket.buffer = Some(ByteSize(64 << 10));
         }),
         ("scale", "1", "0.1", &|plan| plan.study.testbed.scale = 0.1),
         ("adapter", "veth", "gigabit", &|plan| plan.study.testbed.adapter = gigabit()),
@@ -403,6 +408,16 @@ fn refuses_cells_of_another_meaning_with_both_values() {
     b.plan.study.testbed.scale = 0.1;
     let said = allowing(&a, &b, &["scale"]);
     assert_eq!(said, Err(ComparisonError::NeverAllowed { given: "scale".to_owned() }));
+}
+
+#[test]
+fn a_setting_that_no_run_uses_is_no_difference() {
+    let (a, mut b) = (set(1, 5, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
+    let request = MessageSize::Fixed(ByteSize(64));
+    // streams have no requests
+    let workload = Workload { request, ..Workload::default() };
+    b.plan.study.cells[1].spec.task = Task::Workload(workload);
+    assert_eq!(conditions::between(&a, &b), []);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linkrate_model::{Protocol, RunSpec, Task, TestbedSpec};
+use linkrate_model::{Protocol, RunSpec, TestbedSpec};
 
 use super::mix::{self, Mixed};
 use super::question::{self, Choice, Question, Setting, kinds, used};
@@ -68,20 +68,7 @@ pub(super) fn read(
     let cells = questions.iter().zip(choices).flat_map(|(question, choices)| {
         choices.into_iter().map(|(choice, setup)| Cell {
             levels: question.levels(&choice),
-            spec: RunSpec {
-                task: Task::Workload(setup.workload),
-                interface: setup.interface,
-                socket: setup.socket,
-                clients: setup.clients,
-                ports: setup.ports,
-                adapter: setup.adapter,
-                warm_up: method.warm_up,
-                duration: method.run,
-                profile: method.profile,
-                event: setup.event.of_measurement(method.run),
-                loss_ppm: setup.loss_ppm,
-                seed: 0,
-            },
+            spec: RunSpec { profile: method.profile, ..setup.into_run(method.warm_up, method.run) },
         })
     });
     let cells = cells.collect();

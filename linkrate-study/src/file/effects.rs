@@ -1,6 +1,6 @@
 //! `effects` of `[method]`: the factors whose effects are asked.
 
-use linkrate_model::nearest::{nearest_name, shortened};
+use linkrate_model::nearest::{name_hint, shortened};
 use toml::de::DeValue;
 
 use super::cells::Cells;
@@ -76,12 +76,8 @@ pub(super) fn known_factor(
     if names.contains(&name) {
         return true;
     }
-    let hint = match nearest_name(name, names.iter().copied()) {
-        Some(nearest) => format!("did you mean {nearest:?}?"),
-        None => format!("expected one of {}", names.join(", ")),
-    };
     let message = format!("{:?} is not a factor of this study", shortened(name));
-    reader.error(at, &entry.path(), message, Some(hint));
+    reader.error(at, &entry.path(), message, Some(name_hint(name, &names)));
     false
 }
 

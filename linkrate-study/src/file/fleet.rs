@@ -52,11 +52,10 @@ pub(super) fn read(
     if let Some(entry) = table.take("hubs") {
         hubs(reader, &entry, &mut fleet);
     }
-    if let Some(entry) = table.take("at-once") {
-        let most = u64::from(fleet.at_once);
-        if let Some(number) = reader.number(&entry, 1, most) {
-            fleet.at_once = u32::try_from(number).unwrap_or(fleet.at_once);
-        }
+    if let Some(entry) = table.take("at-once")
+        && let Some(number) = reader.count(&entry, 1, fleet.at_once)
+    {
+        fleet.at_once = number;
     }
     if let Some(entry) = table.take("agent")
         && let Some(program) = reader.line(&entry, 255, "the linkrate program of the nodes")

@@ -18,7 +18,7 @@ pub(super) fn read(
     for key in ["adapter", "ports", "clients-per-port", "scale"] {
         if let Some(other) = table.take(key) {
             let message = format!("{key} cannot be combined with interface");
-            reader.error(other.key_at(), &other.path(), message, Some(beside.to_owned()));
+            reader.refuse_key(&other, message, beside);
         }
     }
     let errors = reader.errors();
@@ -26,9 +26,8 @@ pub(super) fn read(
     let clients = match table.take("clients") {
         Some(clients) => clients_of(reader, &clients),
         None => {
-            let hint = "expected for example clients = [\"ssh:lab2\"]".to_owned();
-            let message = "clients are missing".to_owned();
-            reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+            let hint = "expected for example clients = [\"ssh:lab2\"]";
+            reader.refuse_key(entry, "clients are missing".to_owned(), hint);
             Vec::new()
         }
     };

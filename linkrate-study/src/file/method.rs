@@ -45,83 +45,73 @@ impl Default for Method {
     }
 }
 
-/// The method; a key that is left out or refused keeps its default.
-pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
-    let mut method = Method::default();
-    let mut budget_at = 0;
-    let Some(mut table) = table else {
-        return MethodRead { method, effects: None, aa_at: None, budget_at };
-    };
-    if let Some(entry) = table.take("confidence") {
-        method.confidence = confidence(reader, &entry).unwrap_or(method.confidence);
-    }
-    if let Some(entry) = table.take("precision") {
-        method.precision = percent(reader, &entry, *PRECISIONS.start()).unwrap_or(method.precision);
-    }
-    if let Some(entry) = table.take("minimum-effect") {
-        method.minimum_effect = percent(reader, &entry, 0.0).unwrap_or(method.minimum_effect);
-    }
-    if table.has_number("blocks")
-        && let Some(entry) = table.take("blocks")
-    {
-        let exactly = reader.number(&entry, 2, MAX_BLOCKS.into());
-        if let Some(blocks) = exactly.and_then(|blocks| u32::try_from(blocks).ok()) {
-            (method.min_blocks, method.max_blocks) = (blocks, blocks);
+/// A key, and what its entry sets. A value that is refused leaves the default.
+type Setting = (&'static str, for<'t> fn(&mut Reader<'_>, Entry<'t>, &mut MethodRead<'t>));
+
+const SETTINGS: [Setting; 16] = [
+    ("confidence", |r, e, m| set(&mut m.method.confidence, confidence(r, &e))),
+    ("precision", |r, e, m| set(&mut m.method.precision, percent(r, &e, *PRECISIONS.start()))),
+    ("minimum-effect", |r, e, m| set(&mut m.method.minimum_effect, percent(r, &e, 0.0))),
+    ("blocks", |r, e, m| {
+        if let Some(read) = blocks(r, e) {
+            (m.method.min_blocks, m.method.max_blocks) = read;
         }
-    } else if let Some(blocks) = table.table(reader, "blocks") {
-        (method.min_blocks, method.max_blocks) = self::blocks(reader, blocks);
-    }
-    if let Some(entry) = table.take("run") {
-        method.run = reader.duration(&entry, (MIN_RUN, MAX_RUN), false).unwrap_or(method.run);
-    }
-    if let Some(entry) = table.take("warm-up") {
-        method.warm_up =
-            reader.duration(&entry, (Duration::ZERO, MAX_RUN), true).unwrap_or(method.warm_up);
-    }
-    if let Some(entry) = table.take("idle") {
-        method.idle = reader.duration(&entry, (MIN_RUN, MAX_RUN), true).unwrap_or(method.idle);
-    }
-    if let Some(entry) = table.take("budget") {
-        let range = (Duration::from_secs(1), MAX_BUDGET);
-        method.budget = reader.duration(&entry, range, false);
-        budget_at = entry.value_at();
-    }
-    if let Some(entry) = table.take("profile") {
-        method.profile = reader.switch(&entry).unwrap_or(method.profile);
-    }
-    if let Some(entry) = table.take("seed") {
-        method.seed = reader.number(&entry, 0, u64::MAX);
-    }
-    if let Some(entry) = table.take("on-failure") {
-        match reader.word(&entry, &["continue", "stop"]) {
-            Some("stop") => method.on_failure = OnFailure::Stop,
-            _ => method.on_failure = OnFailure::Continue,
+    }),
+    ("run", |r, e, m| set(&mut m.method.run, r.duration(&e, (MIN_RUN, MAX_RUN), false))),
+    ("warm-up", |r, e, m| {
+        set(&mut m.method.warm_up, r.duration(&e, (Duration::ZERO, MAX_RUN), true));
+    }),
+    ("idle", |r, e, m| set(&mut m.method.idle, r.duration(&e, (MIN_RUN, MAX_RUN), true))),
+    ("budget", |r, e, m| {
+        m.method.budget = r.duration(&e, (Duration::from_secs(1), MAX_BUDGET), false);
+        m.budget_at = e.value_at();
+    }),
+    ("profile", |r, e, m| set(&mut m.method.profile, r.switch(&e))),
+    ("seed", |r, e, m| m.method.seed = r.number(&e, 0, u64::MAX)),
+    ("on-failure", |r, e, m| {
+        if r.word(&e, &["continue", "stop"]) == Some("stop") {
+            m.method.on_failure = OnFailure::Stop;
         }
-    }
-    if let Some(entry) = table.take("purpose") {
-        let word = reader.word(&entry, &Purpose::ALL.map(Purpose::word));
-        method.purpose = word.and_then(|word| word.parse().ok()).unwrap_or(method.purpose);
-    }
-    if let Some(entry) = table.take("family") {
-        method.family = match reader.word(&entry, &["study", "part", "effect"]) {
+    }),
+    ("purpose", |r, e, m| {
+        let word = r.word(&e, &Purpose::ALL.map(Purpose::word));
+        set(&mut m.method.purpose, word.and_then(|word| word.parse().ok()));
+        // a rate or a cost is what the first cell twice says something about
+        m.method.aa = m.method.purpose != Purpose::Functions;
+    }),
+    ("family", |r, e, m| {
+        m.method.family = match r.word(&e, &["study", "part", "effect"]) {
             Some("part") => Family::Part,
             Some("effect") => Family::Effect,
             _ => Family::Study,
         }
+    }),
+    ("rebuild", |r, e, m| set(&mut m.method.rebuild, r.switch(&e))),
+    ("aa", |r, e, m| {
+        set(&mut m.method.aa, r.switch(&e));
+        m.aa_at = m.method.aa.then_some(e);
+    }),
+    ("effects", |_, e, m| m.effects = Some(e)),
+];
+
+fn set<T>(field: &mut T, read: Option<T>) {
+    if let Some(value) = read {
+        *field = value;
     }
-    if let Some(entry) = table.take("rebuild") {
-        method.rebuild = reader.switch(&entry).unwrap_or(method.rebuild);
+}
+
+/// The method; a key that is left out or refused keeps its default.
+pub(super) fn read<'t>(reader: &mut Reader<'_>, table: Option<Table<'t>>) -> MethodRead<'t> {
+    let method = Method::default();
+    let mut read = MethodRead { method, effects: None, aa_at: None, budget_at: 0 };
+    let Some(mut table) = table else { return read };
+    for (key, apply) in SETTINGS {
+        if let Some(entry) = table.take(key) {
+            apply(reader, entry, &mut read);
+        }
     }
-    // a rate or a cost is what the first cell twice says something about
-    method.aa = method.purpose != Purpose::Functions;
-    let mut aa_at = table.take("aa");
-    if let Some(entry) = &aa_at {
-        method.aa = reader.switch(entry).unwrap_or(method.aa);
-    }
-    aa_at = aa_at.filter(|_| method.aa);
-    let effects = table.take("effects");
     table.finish(reader);
-    MethodRead { method, effects, aa_at, budget_at }
+    read
 }
 
 /// The confidence level: a fraction such as 0.95.
@@ -150,18 +140,19 @@ fn percent(reader: &mut Reader<'_>, entry: &Entry<'_>, low: f64) -> Option<f64> 
     None
 }
 
-/// `{ min, max }`.
-fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
+/// A number, or `{ min, max }`; `None` after an error.
+fn blocks(reader: &mut Reader<'_>, entry: Entry<'_>) -> Option<(u32, u32)> {
+    if matches!(entry.value(), DeValue::Integer(_)) {
+        let exactly = reader.count(&entry, 2, MAX_BLOCKS)?;
+        return Some((exactly, exactly));
+    }
+    let mut table = entry.into_table(reader)?;
     let default = Method::default();
     let (min_entry, max_entry) = (table.take("min"), table.take("max"));
     table.finish(reader);
-    let mut read = |entry: &Option<Entry<'_>>, low: u64| {
-        let number = entry.as_ref().and_then(|entry| reader.number(entry, low, MAX_BLOCKS.into()));
-        number.and_then(|number| u32::try_from(number).ok())
-    };
     // without an interval there is nothing to stop at, and an interval takes two runs
-    let min = read(&min_entry, 2);
-    let max = read(&max_entry, 2);
+    let mut read = |entry: &Option<Entry<'_>>| reader.count(entry.as_ref()?, 2, MAX_BLOCKS);
+    let (min, max) = (read(&min_entry), read(&max_entry));
     // one end alone moves the other along, if it must
     let (low, high) = match (min, max) {
         (Some(min), Some(max)) => (min, max),
@@ -174,7 +165,7 @@ fn blocks(reader: &mut Reader<'_>, mut table: Table<'_>) -> (u32, u32) {
     {
         reader.refuse(entry, format!("max {high} is below min {low}"), "raise max or lower min");
     }
-    (low, high)
+    Some((low, high))
 }
 
 /// The length of one block: idle time, warm-up and measurements, without anything else.

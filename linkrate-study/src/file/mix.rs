@@ -55,25 +55,16 @@ pub(super) fn read(
 fn one(reader: &mut Reader<'_>, mut table: Table<'_>, testbed: &TestbedSpec) -> Option<Mixed> {
     let at = table.at;
     let hint = "give a word or two that name the workload in results";
-    let name = match table.take("name") {
-        Some(entry) => reader.line(&entry, 24, hint),
-        None => {
-            reader.error(at, "mix.name", "missing".to_owned(), Some(hint.to_owned()));
-            None
-        }
-    };
+    let name = table.line(reader, "name", 24, hint);
     let share = match table.take("share") {
-        Some(entry) => {
-            let share = reader.number(&entry, 1, MAX_SHARE.into());
-            share.and_then(|share| u32::try_from(share).ok())
-        }
+        Some(entry) => reader.count(&entry, 1, MAX_SHARE),
         None => Some(1),
     };
     let settings = question::settings(reader, Some(table), testbed);
     let mut settings = settings?;
     let before = settings.len();
     settings.retain(|setting| {
-        let own = keys::is_of_one_workload(&setting.key);
+        let own = keys::get(&setting.key).is_some_and(|key| key.of_one_workload);
         if !own {
             let message = "is the same for all workloads of a mix".to_owned();
             let hint = Some("set it in [workload], or make it a factor".to_owned());

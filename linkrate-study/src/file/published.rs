@@ -1,7 +1,7 @@
 //! `[[published]]`: a paper's figures for these cells.
 
 use linkrate_model::BitRate;
-use linkrate_model::nearest::nearest_name;
+use linkrate_model::nearest::name_hint;
 use linkrate_model::spec::Task;
 use linkrate_model::units::parse_percent;
 use toml::de::DeValue;
@@ -79,7 +79,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
         if let Some(entry) = [&factor, &from, &to].into_iter().flatten().next() {
             let message = "a published value has no such key".to_owned();
             let hint = "leave it out, or give effect or difference instead of value";
-            reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+            reader.refuse_key(entry, message, hint);
             return None;
         }
         None
@@ -135,13 +135,10 @@ pub(super) fn level_of(
     });
     if found.is_none() {
         let names: Vec<String> = levels.map(ToString::to_string).collect();
-        let nearest = match &given {
-            Level::Text(text) => nearest_name(text, names.iter().map(String::as_str)),
-            _ => None,
-        };
-        let hint = match nearest {
-            Some(nearest) => format!("did you mean {nearest:?}?"),
-            None => format!("expected one of {}", names.join(", ")),
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let hint = match &given {
+            Level::Text(text) => name_hint(text, &names),
+            _ => format!("expected one of {}", names.join(", ")),
         };
         let message = format!("{} is not a level of {factor}", described(value));
         reader.error(at, path, message, Some(hint));
@@ -197,13 +194,12 @@ fn matching(
     // a ratio has a mean over ports or parts; bits per second of unlike cells have none
     if found.len() > 1 && entry.name != "effect" {
         let message = format!("{} needs one {what}, but at matches {}", entry.name, found.len());
-        let hint = "name the levels of the other factors too".to_owned();
-        reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+        reader.refuse_key(entry, message, "name the levels of the other factors too");
         return None;
     }
     if found.is_empty() {
-        let hint = Some("name levels that occur together in a cell".to_owned());
-        reader.error(entry.key_at(), &entry.path(), format!("at matches no {what}"), hint);
+        let hint = "name levels that occur together in a cell";
+        reader.refuse_key(entry, format!("at matches no {what}"), hint);
         return None;
     }
     Some(found)
@@ -233,8 +229,7 @@ fn kinds(
         _ if some != found.iter().all(transactional) => "at matches both streams and transactions",
         _ => return Some(some),
     };
-    let hint = Some("choose another measure or other levels".to_owned());
-    reader.error(entry.key_at(), &entry.path(), wrong.to_owned(), hint);
+    reader.refuse_key(entry, wrong.to_owned(), "choose another measure or other levels");
     None
 }
 

@@ -166,15 +166,8 @@ fn part(
     common: &[Setting],
     testbed: &TestbedSpec,
 ) -> Option<Question> {
-    let at = table.at;
     let hint = "give a few words that name the question; they head its cells";
-    let name = match table.take("name") {
-        Some(entry) => reader.line(&entry, 40, hint),
-        None => {
-            reader.error(at, "part.name", "missing".to_owned(), Some(hint.to_owned()));
-            None
-        }
-    };
+    let name = table.line(reader, "name", 40, hint);
     let factors = table.table(reader, "factors");
     let own = table.table(reader, "workload");
     table.finish(reader);
@@ -231,8 +224,8 @@ fn setting(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
     }
     let (path, at) = (entry.path(), entry.value_at());
     if keys::find(&entry.name).is_ok_and(|key| matches!(key.values, Values::Label(_))) {
-        let hint = Some("name it under [factors], with a level for each repetition".to_owned());
-        reader.error(entry.key_at(), &path, "sets nothing".to_owned(), hint);
+        let hint = "name it under [factors], with a level for each repetition";
+        reader.refuse_key(entry, "sets nothing".to_owned(), hint);
         return None;
     }
     let level = reader.level(entry.value(), &path, at)?;
@@ -257,7 +250,7 @@ fn at_home(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
     if !of_the_testbed.iter().any(|key| reader.has_errors_about(key))
         && let Some((message, hint)) = keys::misplaced(&entry.name, testbed)
     {
-        reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+        reader.refuse_key(entry, message, hint);
         return false;
     }
     true
@@ -290,17 +283,11 @@ fn factors(
         let set = settings.iter().find(|setting| keys::overlap(&setting.key, &entry.name));
         if let Some(set) = set {
             let (message, hint) = if set.key == entry.name {
-                (
-                    format!("is both a factor and set in {beside}"),
-                    "leave it in one of them".to_owned(),
-                )
+                (format!("is both a factor and set in {beside}"), "leave it in one of them")
             } else {
-                (
-                    format!("sets {} as well, which is in {beside}", set.key),
-                    "leave one out".to_owned(),
-                )
+                (format!("sets {} as well, which is in {beside}", set.key), "leave one out")
             };
-            reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+            reader.refuse_key(entry, message, hint);
             sound = false;
         }
         let earlier = factors.iter().find(|placed: &&PlacedFactor| {
@@ -308,8 +295,7 @@ fn factors(
         });
         if let Some(earlier) = earlier {
             let message = format!("sets what factor {} sets", earlier.factor.name);
-            let hint = "leave one out".to_owned();
-            reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+            reader.refuse_key(entry, message, "leave one out");
             sound = false;
         }
         match factor(reader, entry) {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use linkrate_model::clean::is_harmful;
-use linkrate_model::nearest::{nearest_name, shortened};
+use linkrate_model::nearest::{name_hint, shortened};
 use linkrate_model::units::{UnitError, format_duration, parse_duration};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -59,6 +59,45 @@ impl<'t> Entry<'t> {
     pub(super) fn value(&self) -> &DeValue<'t> {
         self.value.get_ref()
     }
+
+    /// The table that it is; `None` after an error.
+    pub(super) fn into_table(self, reader: &mut Reader<'_>) -> Option<Table<'t>> {
+        let prefix = match (self.prefix, self.name.as_str()) {
+            (_, "testbed") => "testbed.",
+            (_, "fleet") => "fleet.",
+            ("part.", "factors") => "part.factors.",
+            ("part.", _) => "part.workload.",
+            (_, "factors") => "factors.",
+            (_, "workload") => "workload.",
+            (_, "method") => "method.",
+            (_, "is") => "when.is.",
+            (_, "set") => "when.set.",
+            (_, "quick") => "quick.",
+            ("quick.", _) => "quick.at.",
+            (_, "at") => "published.at.",
+            _ => "method.blocks.",
+        };
+        let (at, path) = (self.key_at, self.path());
+        match self.value.into_inner() {
+            DeValue::Table(map) => Some(Table::new(prefix, at, map)),
+            other => {
+                let message = format!("{} is not a table", described(&other));
+                let hint = match prefix {
+                    "method.blocks." => {
+                        "expected a number, or for example { min = 5, max = 30 }".to_owned()
+                    }
+                    "when.is." => "expected for example { mtu = 9000 }".to_owned(),
+                    "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
+                    "published.at." | "quick.at." => {
+                        "expected for example { direction = \"transmit\" }".into()
+                    }
+                    _ => format!("expected [{}]", prefix.trim_end_matches('.')),
+                };
+                reader.error(at, &path, message, Some(hint));
+                None
+            }
+        }
+    }
 }
 
 /// A table, its entries in the order of the file.
@@ -94,14 +133,25 @@ impl<'t> Table<'t> {
         Some(self.entries.remove(index))
     }
 
+    /// Takes out the line of that name, which the table must have, with up to `most` characters.
+    pub(super) fn line(
+        &mut self,
+        reader: &mut Reader<'_>,
+        name: &'static str,
+        most: usize,
+        hint: &str,
+    ) -> Option<String> {
+        if let Some(entry) = self.take(name) {
+            return reader.line(&entry, most, hint);
+        }
+        let path = format!("{}{name}", self.prefix);
+        reader.error(self.at, &path, "missing".to_owned(), Some(hint.to_owned()));
+        None
+    }
+
     /// Whether an entry of that name is left.
     pub(super) fn has(&self, name: &str) -> bool {
         self.entries.iter().any(|entry| entry.name == name)
-    }
-
-    pub(super) fn has_number(&self, name: &str) -> bool {
-        let is_number = |entry: &Entry<'_>| matches!(entry.value(), DeValue::Integer(_));
-        self.entries.iter().any(|entry| entry.name == name && is_number(entry))
     }
 
     /// Takes the table of that name out.
@@ -110,42 +160,7 @@ impl<'t> Table<'t> {
         reader: &mut Reader<'_>,
         name: &'static str,
     ) -> Option<Table<'t>> {
-        let entry = self.take(name)?;
-        let prefix = match (self.prefix, name) {
-            (_, "testbed") => "testbed.",
-            (_, "fleet") => "fleet.",
-            ("part.", "factors") => "part.factors.",
-            ("part.", _) => "part.workload.",
-            (_, "factors") => "factors.",
-            (_, "workload") => "workload.",
-            (_, "method") => "method.",
-            (_, "is") => "when.is.",
-            (_, "set") => "when.set.",
-            (_, "quick") => "quick.",
-            ("quick.", _) => "quick.at.",
-            (_, "at") => "published.at.",
-            _ => "method.blocks.",
-        };
-        let (at, path) = (entry.key_at, entry.path());
-        match entry.value.into_inner() {
-            DeValue::Table(map) => Some(Table::new(prefix, at, map)),
-            other => {
-                let message = format!("{} is not a table", described(&other));
-                let hint = match prefix {
-                    "method.blocks." => {
-                        "expected a number, or for example { min = 5, max = 30 }".to_owned()
-                    }
-                    "when.is." => "expected for example { mtu = 9000 }".to_owned(),
-                    "when.set." => "expected for example { message = \"128 KiB\" }".to_owned(),
-                    "published.at." | "quick.at." => {
-                        "expected for example { direction = \"transmit\" }".into()
-                    }
-                    _ => format!("expected [{}]", prefix.trim_end_matches('.')),
-                };
-                reader.error(at, &path, message, Some(hint));
-                None
-            }
-        }
+        self.take(name)?.into_table(reader)
     }
 
     /// Takes the tables of that name out: every `[[part]]` of the file.
@@ -188,12 +203,9 @@ impl<'t> Table<'t> {
             if reader.is_full() {
                 return;
             }
-            let hint = match nearest_name(&entry.name, self.known.iter().copied()) {
-                Some(name) => format!("did you mean \"{name}\"?"),
-                None => format!("expected one of {}", self.known.join(", ")),
-            };
             let message = format!("unknown key {:?}", shortened(&entry.name));
             let path = self.prefix.trim_end_matches('.');
+            let hint = name_hint(&entry.name, &self.known);
             reader.error(entry.key_at, path, message, Some(hint));
         }
     }
@@ -239,6 +251,11 @@ impl<'t> Reader<'t> {
             let (file, key) = (self.file.to_owned(), key.to_owned());
             self.errors.push(FileError { file, line, column, key, message, hint });
         }
+    }
+
+    /// Records an error about an entry's key.
+    pub(super) fn refuse_key(&mut self, entry: &Entry<'_>, message: String, hint: impl Display) {
+        self.error(entry.key_at, &entry.path(), message, Some(hint.to_string()));
     }
 
     /// Records an error about an entry's value.
@@ -302,11 +319,8 @@ impl<'t> Reader<'t> {
         let text = self.text(entry, &expected)?;
         let word = words.iter().find(|word| **word == text).copied();
         if word.is_none() {
-            let hint = match nearest_name(text, words.iter().copied()) {
-                Some(name) => format!("did you mean \"{name}\"?"),
-                None => format!("expected {expected}"),
-            };
-            self.refuse(entry, format!("unknown value {:?}", shortened(text)), hint);
+            let message = format!("unknown value {:?}", shortened(text));
+            self.refuse(entry, message, name_hint(text, words));
         }
         word
     }
@@ -322,6 +336,12 @@ impl<'t> Reader<'t> {
             self.refuse(entry, message, format_args!("expected a number from {low} to {high}"));
         }
         number
+    }
+
+    /// A whole number from `low` to `high`, as 32 bits have it.
+    pub(super) fn count(&mut self, entry: &Entry<'_>, low: u32, high: u32) -> Option<u32> {
+        let number = self.number(entry, low.into(), high.into())?;
+        u32::try_from(number).ok()
     }
 
     /// On or off.

@@ -53,7 +53,7 @@ pub(super) fn read(
     if beside_fleet {
         for entry in OF_AN_ADAPTER.into_iter().filter_map(|key| table.take(key)) {
             let message = format!("{} beside [fleet], whose nodes are the testbed", entry.name);
-            reader.error(entry.key_at(), &entry.path(), message, Some(FLEET_OR_TESTBED.to_owned()));
+            reader.refuse_key(&entry, message, FLEET_OR_TESTBED);
         }
     } else if on.is_some() {
         // the testbed of the command line takes the place of the file's
@@ -141,11 +141,10 @@ fn adapter_and_clients(
         } else if testbed.aggregate > 0 && of_model {
             let message = "the ports of an aggregate act as one".to_owned();
             let hint = "set aggregate, the number of ports, and clients";
-            reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+            reader.refuse_key(&entry, message, hint);
         } else if known && of_model != on_model && testbed.aggregate == 0 {
             refuse_key(reader, &entry, &testbed.adapter);
-        } else if let Some(number) = reader.number(&entry, 1, u64::from(high)) {
-            let number = u32::try_from(number).unwrap_or(high);
+        } else if let Some(number) = reader.count(&entry, 1, high) {
             match key {
                 "clients" => testbed.clients = number,
                 "ports" => testbed.ports = number,
@@ -163,8 +162,7 @@ fn adapter_and_clients(
     }
     if let Some(entry) = table.take("agent") {
         let hint = "set interface and clients, or leave it out";
-        let message = "no client is reached by ssh".to_owned();
-        reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+        reader.refuse_key(&entry, "no client is reached by ssh".to_owned(), hint);
     }
 }
 
@@ -178,8 +176,8 @@ fn aggregate(
     let Some(entry) = table.take("aggregate") else { return };
     if known && !matches!(testbed.adapter, Adapter::Model(_)) {
         refuse_key(reader, &entry, &testbed.adapter);
-    } else if let Some(number) = reader.number(&entry, 1, u64::from(MAX_PORTS)) {
-        testbed.aggregate = u32::try_from(number).unwrap_or(MAX_PORTS);
+    } else if let Some(number) = reader.count(&entry, 1, MAX_PORTS) {
+        testbed.aggregate = number;
         testbed.clients = testbed.aggregate;
         testbed.ports = testbed.aggregate;
     }
@@ -188,8 +186,7 @@ fn aggregate(
 /// The clients that are on Ethernet, behind a bridge into the emulated LAN of the others.
 fn bridged(reader: &mut Reader<'_>, table: &mut Table<'_>, known: bool, testbed: &mut TestbedSpec) {
     let Some(entry) = table.take("bridged-clients") else { return };
-    let Some(number) = reader.number(&entry, 0, u64::from(MAX_PORTS)) else { return };
-    let bridged_clients = u32::try_from(number).unwrap_or(MAX_PORTS);
+    let Some(bridged_clients) = reader.count(&entry, 0, MAX_PORTS) else { return };
     let with = TestbedSpec { bridged_clients, ..testbed.clone() };
     match with.check_bridge() {
         Ok(()) => *testbed = with,
@@ -206,15 +203,15 @@ fn fabric(reader: &mut Reader<'_>, table: &mut Table<'_>, testbed: &mut TestbedS
             return Some(entry);
         }
         let message = format!("{name} is of the fabric of an aggregate");
-        let hint = "set aggregate, the number of ports that act as one, or leave it out".to_owned();
-        reader.error(entry.key_at(), &entry.path(), message, Some(hint));
+        let hint = "set aggregate, the number of ports that act as one, or leave it out";
+        reader.refuse_key(&entry, message, hint);
         None
     };
     let switches = of_an_aggregate(reader, "switches");
     let spread = of_an_aggregate(reader, "spread-clients");
     let router = of_an_aggregate(reader, "router");
-    if let Some(number) = switches.and_then(|entry| reader.number(&entry, 1, 2)) {
-        testbed.switches = u32::try_from(number).unwrap_or(1);
+    if let Some(number) = switches.and_then(|entry| reader.count(&entry, 1, 2)) {
+        testbed.switches = number;
     }
     if let Some(entry) = spread
         && let Some(spread) = reader.switch(&entry)
@@ -271,7 +268,7 @@ fn refuse_key(reader: &mut Reader<'_>, entry: &Entry<'_>, adapter: &Adapter) {
             "leave it out, or set adapter",
         ),
     };
-    reader.error(entry.key_at(), &entry.path(), message, Some(hint.to_owned()));
+    reader.refuse_key(entry, message, hint);
 }
 
 /// A share of the model's rates.

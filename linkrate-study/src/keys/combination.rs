@@ -4,48 +4,18 @@ use linkrate_model::backup::MAX_FILES;
 use linkrate_model::model::LinkKind;
 use linkrate_model::spec::Adapter;
 use linkrate_model::workload::{MAX_FLOWS, MAX_PAYLOAD_MEMORY};
-use linkrate_model::{
-    ByteSize, Direction, Family, MessageSize, Offload, Protocol, ReceivePath, SendPath,
-    TestbedSpec, Workload,
-};
+use linkrate_model::{ByteSize, Family, MessageSize, Offload, Protocol, TestbedSpec, Workload};
 use linkrate_wire::limits::IpVersion;
 use linkrate_wire::limits::packets::UDP_HEADER;
 
-use super::refusal::{Combination, DEFAULT_MTU, is_used, refuse};
-use super::{MAX_DATAGRAM, Setup, event, port};
+use super::refusal::{Combination, DEFAULT_MTU, refuse};
+use super::{KEYS, MAX_DATAGRAM, Setup, event, kind_name, port};
 
 /// UDP_MAX_SEGMENTS, include/linux/udp.h: `1 << 7` since Linux 6.9, 64 before.
 const MAX_DATAGRAMS_PER_CALL: u64 = 128;
 
 /// Transactions of UDP that a number of one byte tells apart.
 const NUMBERS_OF_A_BYTE: u32 = 1 << 8;
-
-/// Whether `key` is one that each workload of a mix may have of its own.
-pub fn is_of_one_workload(key: &str) -> bool {
-    const OWN: [&str; 20] = [
-        "files",
-        "tree",
-        "directory",
-        "cache",
-        "drives",
-        "drive-rate",
-        "kind",
-        "direction",
-        "message",
-        "request",
-        "response",
-        "transfer",
-        "burst",
-        "request-rate",
-        "send-path",
-        "receive-path",
-        "working-set",
-        "receive-batching",
-        "udp-segment",
-        "udp-gro",
-    ];
-    OWN.contains(&key)
-}
 
 /// Refuses a setup that no host can carry out, or whose result would not mean what its settings
 /// say. The setup must be [settled](Setup::settle) on the testbed.
@@ -150,89 +120,35 @@ fn size(setup: &Setup) -> Result<(), Combination> {
 /// Refuses settings that the kind of workload does not use.
 fn against_kind(setup: &Setup) -> Result<(), Combination> {
     let workload = &setup.workload;
-    let kind = kind_name(workload.kind);
-    let refuse = |key: &'static str, value: &str, right: &str| {
-        refuse(key, "kind", format!("{key} {value} cannot be combined with kind {kind}; {right}"))
-    };
-    let unused = |key: &str| !is_used(key, workload.kind);
-    let settled = Workload { kind: workload.kind, ..Workload::default() }.settled().direction;
-    if unused("direction") && workload.direction != settled {
-        let value = direction_name(workload.direction);
-        return refuse(
-            "direction",
-            value,
-            match workload.kind {
-                Protocol::Backup => "files always go to the SUT, so leave direction out",
-                _ => "transactions always go from client to SUT and back, so leave direction out",
-            },
-        );
-    }
-    if unused("burst") && workload.burst > 1 {
-        return refuse(
-            "burst",
-            &workload.burst.to_string(),
-            "only request-response and udp-request-response keep several requests outstanding",
-        );
-    }
-    if let Some(rate) = workload.request_rate_per_s {
-        if unused("request-rate") {
-            let right = "only request-response and udp-request-response begin requests at a rate";
-            return refuse("request-rate", &rate.to_string(), right);
-        }
-        if workload.burst > 1 {
-            return self::refuse(
-                "request-rate",
-                "burst",
-                format!(
-                    "request-rate {rate} cannot be combined with burst {}; an open loop has as many outstanding \
-                     as its rate takes, so leave burst out",
-                    workload.burst
-                ),
-            );
-        }
-    }
-    if unused("send-path") && workload.send_path != SendPath::Plain {
-        let value = match workload.send_path {
-            SendPath::MsgZerocopy => "msg-zerocopy",
-            SendPath::Sendfile => "sendfile",
-            _ => "splice",
+    let kind = workload.kind;
+    let settled = Workload { kind, ..Workload::default() }.settled();
+    let settled = Setup { workload: settled, ..Setup::default() };
+    for key in KEYS.iter().filter(|key| !key.remedy.is_empty() && !(key.used_by)(kind)) {
+        let level = key.values.level(setup);
+        let Some(value) = level.filter(|own| key.values.level(&settled).as_ref() != Some(own))
+        else {
+            continue;
         };
-        return refuse("send-path", value, "paths other than plain need kind stream or transfer");
+        let right = match (key.name, kind) {
+            ("direction", Protocol::Backup) => "files always go to the SUT, so leave direction out",
+            _ => key.remedy,
+        };
+        let (name, kind) = (key.name, kind_name(kind));
+        let sentence = format!("{name} {value} cannot be combined with kind {kind}; {right}");
+        return refuse(name, "kind", sentence);
     }
-    if unused("receive-path") && workload.receive_path == ReceivePath::Truncate {
-        return refuse(
-            "receive-path",
-            "truncate",
-            "MSG_TRUNC discards payload on TCP only, so use kind stream or transfer, or plain",
-        );
+    match workload.request_rate_per_s {
+        Some(rate) if workload.burst > 1 => refuse(
+            "request-rate",
+            "burst",
+            format!(
+                "request-rate {rate} cannot be combined with burst {}; an open loop has as many outstanding \
+                 as its rate takes, so leave burst out",
+                workload.burst
+            ),
+        ),
+        _ => Ok(()),
     }
-    if unused("working-set")
-        && let Some(size) = workload.working_set
-    {
-        return refuse("working-set", &size.to_string(), "it needs kind stream or transfer");
-    }
-    if unused("receive-batching") && workload.receive_batching {
-        return refuse("receive-batching", "on", "it needs kind stream or transfer");
-    }
-    if unused("udp-segment")
-        && let Some(size) = workload.udp_segment
-    {
-        return refuse("udp-segment", &size.to_string(), "it needs kind udp-stream");
-    }
-    if unused("udp-gro") && workload.udp_gro {
-        return refuse("udp-gro", "on", "it needs kind udp-stream");
-    }
-    if unused("cpu-binding") && workload.cpu_binding {
-        return refuse(
-            "cpu-binding",
-            "on",
-            "a thread of connect-request-response serves all clients",
-        );
-    }
-    if unused("nodelay") && setup.socket.nodelay {
-        return refuse("nodelay", "on", "it is an option of TCP sockets");
-    }
-    Ok(())
 }
 
 /// Refuses a tree of too many files.
@@ -358,28 +274,6 @@ fn interface(setup: &Setup) -> Result<(), Combination> {
         );
     }
     Ok(())
-}
-
-/// The word for a direction, as study files have it.
-pub fn direction_name(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Transmit => "transmit",
-        Direction::Receive => "receive",
-        Direction::Bidirectional => "bidirectional",
-    }
-}
-
-/// The word for a kind, as study files have it.
-pub fn kind_name(kind: Protocol) -> &'static str {
-    match kind {
-        Protocol::Stream => "stream",
-        Protocol::RequestResponse => "request-response",
-        Protocol::ConnectRequestResponse => "connect-request-response",
-        Protocol::UdpStream => "udp-stream",
-        Protocol::UdpRequestResponse => "udp-request-response",
-        Protocol::Transfer => "transfer",
-        Protocol::Backup => "backup",
-    }
 }
 
 /// Refuses IPv6 where nothing carries it.

@@ -53,80 +53,73 @@ impl From<Event> for EventRequest {
 /// arrived.
 pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     let Some(fault) = setup.event.fault else { return Ok(()) };
-    let word = fault.word();
-    if !matches!(testbed.adapter, Adapter::Model(_)) {
-        let sentence = format!(
-            "event {word} needs virtual adapters, whose links linkrate makes; set adapter to a model \
-             such as \"gigabit\""
-        );
-        return refuse("event", "adapter", sentence);
+    let Setup { workload, socket, interface, .. } = setup;
+    let kind = format!(
+        "cannot be combined with kind {}; every byte of a TCP stream is followed, so use kind stream",
+        super::kind_name(workload.kind)
+    );
+    let ports = interface.aggregate.aggregate.unwrap_or(0);
+    let removed = format!(
+        "takes one of the ports of an aggregate away, and there are {ports}; set aggregate to at least 2"
+    );
+    let of_switch = fault == Fault::Switch;
+    let by_lacp = interface.aggregate.mode == Some(AggregateMode::Lacp);
+    let causes = [
+        (
+            !matches!(testbed.adapter, Adapter::Model(_)),
+            "adapter",
+            "needs virtual adapters, whose links linkrate makes; set adapter to a model such as \
+             \"gigabit\"",
+        ),
+        (!super::is_used("event", workload.kind), "kind", &kind),
+        (
+            workload.send_path != SendPath::Plain,
+            "send-path",
+            "needs send-path plain: the payload changes from byte to byte, so that the receiver can \
+             verify it",
+        ),
+        (
+            workload.receive_path != ReceivePath::Plain,
+            "receive-path",
+            "needs receive-path plain: the receiver looks at every byte, and MSG_TRUNC discards them",
+        ),
+        (
+            socket.family != Family::Ipv4,
+            "family",
+            "needs family ipv4: frames of IPv6 have no identification that tells their order; set \
+             family ipv4",
+        ),
+        (
+            workload.working_set.is_some(),
+            "working-set",
+            "cannot be combined with working-set: the payload is a pattern of 1 MiB, so that every \
+             byte can be verified; set working-set auto",
+        ),
+        (
+            of_switch && testbed.switches < 2,
+            "testbed",
+            "needs two switches, and the topology has one at most; its failure would leave no way \
+             to the clients, so set switches to 2",
+        ),
+        (
+            of_switch && testbed.spread_clients,
+            "testbed",
+            "needs all clients on the switch that lives; clients on the other one would have no way \
+             to the system under test, so leave spread-clients out",
+        ),
+        (
+            of_switch && by_lacp,
+            "mode",
+            "cannot be combined with mode lacp; each switch is a partner of its own, the aggregate \
+             uses the ports of the partner that it agreed with first, and no run could tell which \
+             switch that is, so use mode failover",
+        ),
+        (fault == Fault::Removed && ports < 2, "aggregate", &removed),
+    ];
+    match causes.into_iter().find(|(applies, ..)| *applies) {
+        Some((_, other, why)) => refuse("event", other, format!("event {} {why}", fault.word())),
+        None => Ok(()),
     }
-    if !super::is_used("event", setup.workload.kind) {
-        let sentence = format!(
-            "event {word} cannot be combined with kind {}; every byte of a TCP stream is followed, so \
-             use kind stream",
-            super::kind_name(setup.workload.kind)
-        );
-        return refuse("event", "kind", sentence);
-    }
-    if setup.workload.send_path != SendPath::Plain {
-        let sentence = format!(
-            "event {word} needs send-path plain: the payload changes from byte to byte, so that the \
-             receiver can verify it"
-        );
-        return refuse("event", "send-path", sentence);
-    }
-    if setup.workload.receive_path != ReceivePath::Plain {
-        let sentence = format!(
-            "event {word} needs receive-path plain: the receiver looks at every byte, and MSG_TRUNC \
-             discards them"
-        );
-        return refuse("event", "receive-path", sentence);
-    }
-    if setup.socket.family != Family::Ipv4 {
-        let sentence = format!(
-            "event {word} needs family ipv4: frames of IPv6 have no identification that tells their \
-             order; set family ipv4"
-        );
-        return refuse("event", "family", sentence);
-    }
-    if setup.workload.working_set.is_some() {
-        let sentence = format!(
-            "event {word} cannot be combined with working-set: the payload is a pattern of 1 MiB, so \
-             that every byte can be verified; set working-set auto"
-        );
-        return refuse("event", "working-set", sentence);
-    }
-    if fault == Fault::Switch && testbed.switches < 2 {
-        let sentence = "event switch needs two switches, and the topology has one at most; its \
-                        failure would leave no way to the clients, so set switches to 2"
-            .to_owned();
-        return refuse("event", "testbed", sentence);
-    }
-    if fault == Fault::Switch && testbed.spread_clients {
-        let sentence =
-            "event switch needs all clients on the switch that lives; clients on the other \
-                        one would have no way to the system under test, so leave spread-clients out"
-                .to_owned();
-        return refuse("event", "testbed", sentence);
-    }
-    if fault == Fault::Switch && setup.interface.aggregate.mode == Some(AggregateMode::Lacp) {
-        let sentence =
-            "event switch cannot be combined with mode lacp; each switch is a partner of its own, \
-                        the aggregate uses the ports of the partner that it agreed with first, and no \
-                        run could tell which switch that is, so use mode failover"
-                .to_owned();
-        return refuse("event", "mode", sentence);
-    }
-    let ports = setup.interface.aggregate.aggregate.unwrap_or(0);
-    if fault == Fault::Removed && ports < 2 {
-        let sentence = format!(
-            "event removed takes one of the ports of an aggregate away, and there are {ports}; set \
-             aggregate to at least 2"
-        );
-        return refuse("event", "aggregate", sentence);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

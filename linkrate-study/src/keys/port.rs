@@ -122,32 +122,16 @@ pub(super) fn check(
     testbed: &TestbedSpec,
 ) -> Result<(), Combination> {
     let (knobs, name) = (&setup.interface, &model.name);
-    if let Some(mtu) = knobs.mtu
-        && mtu > model.max_mtu
-    {
-        let sentence = format!(
-            "mtu {mtu} is above the maximum of adapter {name}; set at most {}",
-            model.max_mtu
-        );
-        return refuse("mtu", "adapter", sentence);
-    }
-    if let Some(queues) = knobs.queues
-        && queues > model.queues
-    {
-        let sentence = format!(
-            "queues {queues} is above the maximum of adapter {name}; set at most {}",
-            model.queues
-        );
-        return refuse("queues", "adapter", sentence);
-    }
-    if let Some(size) = knobs.gso_max_size
-        && size > model.superframe
-    {
-        let sentence = format!(
-            "gso-max-size {size} is above the superframe of adapter {name}; set at most {}",
-            model.superframe
-        );
-        return refuse("gso-max-size", "adapter", sentence);
+    for (key, value, what, most) in [
+        ("mtu", knobs.mtu, "maximum", model.max_mtu),
+        ("queues", knobs.queues, "maximum", model.queues),
+        ("gso-max-size", knobs.gso_max_size, "superframe", model.superframe),
+    ] {
+        if let Some(value) = value.filter(|value| *value > most) {
+            let sentence =
+                format!("{key} {value} is above the {what} of adapter {name}; set at most {most}");
+            return refuse(key, "adapter", sentence);
+        }
     }
     if model.link == LinkKind::Atm {
         atm::check(knobs, model, testbed)?;

@@ -1,6 +1,4 @@
-//! Settings that are refused beside others, and those that a kind of workload does not use.
-
-use linkrate_model::Protocol;
+//! Settings that are refused beside others.
 
 /// The MTU a testbed makes its links with when none is set.
 pub(super) const DEFAULT_MTU: u32 = 1500;
@@ -23,31 +21,4 @@ pub(super) fn refuse(
     sentence: String,
 ) -> Result<(), Combination> {
     Err(Combination { key, other, sentence })
-}
-
-/// Whether a workload of this kind uses `key`: a stream does not use `request`. No kind uses an
-/// unknown key.
-pub fn is_used(key: &str, kind: Protocol) -> bool {
-    match key {
-        "direction" => !kind.is_transactional() && kind != Protocol::Backup,
-        "message" => !kind.is_transactional(),
-        "files" | "tree" | "directory" | "cache" | "drives" | "drive-rate" => {
-            kind == Protocol::Backup
-        }
-        "request" | "response" => kind.is_transactional(),
-        "burst" | "request-rate" => {
-            matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse)
-        }
-        "send-path" | "receive-path" | "working-set" | "receive-batching" => {
-            matches!(kind, Protocol::Stream | Protocol::Transfer)
-        }
-        "transfer" => kind == Protocol::Transfer,
-        "event" | "event-at" | "event-recover" => kind == Protocol::Stream,
-        "udp-segment" | "udp-gro" => kind == Protocol::UdpStream,
-        // one thread there serves a connection of any client
-        "cpu-binding" => kind != Protocol::ConnectRequestResponse,
-        // reassembly is of TCP segments
-        "congestion" | "nodelay" | "lro" | "merge" => !kind.is_udp(),
-        _ => super::KEYS.iter().any(|known| known.name == key),
-    }
 }

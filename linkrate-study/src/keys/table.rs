@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use linkrate_model::backup::FileSizes;
 use linkrate_model::event::MIN_PART;
-use linkrate_model::knobs::{KNOBS, Merge};
-use linkrate_model::workload::MAX_REQUEST_RATE;
+use linkrate_model::knobs::{KNOBS, Knob, MAX_SOCKET_BUFFER, Merge};
+use linkrate_model::workload::{MAX_BURST, MAX_MESSAGE, MAX_REQUEST_RATE, MAX_TRANSFER};
 use linkrate_model::{Direction, Family, Fault, Protocol, ReceivePath, SendPath};
 
-use super::{Key, MAX_DATAGRAM, Values};
+use super::Field::{Always, Optional, Through};
+use super::{Key, MAX_DATAGRAM, Things, Values};
 use crate::bounds::MAX_CLIENTS;
-
-/// One byte to 64 MiB.
-const MESSAGE: (u64, u64) = (1, 64 << 20);
 
 /// The moments that an event may have: those of the longest measurement.
 const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
@@ -20,7 +18,8 @@ const MOMENTS: (Duration, Duration) = (MIN_PART, Duration::from_secs(3600));
 /// The largest loss, in millionths: beyond it a run may not even begin.
 const MAX_LOSS: u32 = 500_000;
 
-/// Every key: the workload, the knobs of the interface, the sockets.
+/// Every key: the workload, the knobs of the interface, the sockets. A new setting is a field of its type and a row here,
+/// from which come its option, its checks, its condition of comparisons, its words in reports and its line of the manual.
 pub const KEYS: &[Key] = &ALL;
 
 const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
@@ -31,8 +30,7 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
         at += 1;
     }
     while at < WORKLOAD.len() + KNOBS.len() {
-        let knob = &KNOBS[at - WORKLOAD.len()];
-        all[at] = Key { name: knob.key, help: knob.help, values: Values::Knob(knob) };
+        all[at] = of_knob(&KNOBS[at - WORKLOAD.len()]);
         at += 1;
     }
     while at < all.len() {
@@ -41,6 +39,54 @@ const ALL: [Key; WORKLOAD.len() + KNOBS.len() + SOCKETS.len()] = {
     }
     all
 };
+
+const fn of_knob(knob: &'static Knob) -> Key {
+    let (base, things) = match knob.key.as_bytes() {
+        // reassembly is of TCP segments
+        b"lro" => (TCP, Things::Titled),
+        b"txqueuelen" => {
+            (KEY, Things::Counted("packet of transmit queue", "packets of transmit queue"))
+        }
+        b"queues" => (KEY, Things::Counted("queue", "queues")),
+        b"aggregate" => (KEY, Things::Counted("port in the aggregate", "ports in the aggregate")),
+        _ => (KEY, Things::Titled),
+    };
+    let values = Values::Knob(knob);
+    Key { name: knob.key, help: knob.help, values, title: Some(knob.name), things, ..base }
+}
+
+/// What a row leaves out: every kind of workload uses the key, and all workloads of a mix have the
+/// same.
+const KEY: Key = Key {
+    name: "",
+    help: "",
+    values: Values::Word(&[]),
+    used_by: |_| true,
+    remedy: "",
+    of_one_workload: false,
+    title: None,
+    things: Things::Titled,
+};
+
+/// A key that each workload of a mix may have of its own.
+const OWN: Key = Key { of_one_workload: true, ..KEY };
+
+const STREAMS: Key = Key { used_by: |kind| !kind.is_transactional(), ..OWN };
+const TRANSACTIONS: Key = Key { used_by: Protocol::is_transactional, ..OWN };
+const BACKUP: Key = Key { used_by: |kind| kind == Protocol::Backup, ..OWN };
+const REQUESTS: Key = Key {
+    used_by: |kind| matches!(kind, Protocol::RequestResponse | Protocol::UdpRequestResponse),
+    ..OWN
+};
+const BULK: Key = Key {
+    used_by: |kind| matches!(kind, Protocol::Stream | Protocol::Transfer),
+    remedy: "it needs kind stream or transfer",
+    ..OWN
+};
+const DATAGRAMS: Key =
+    Key { used_by: |kind| kind == Protocol::UdpStream, remedy: "it needs kind udp-stream", ..OWN };
+const FAILURES: Key = Key { used_by: |kind| kind == Protocol::Stream, ..KEY };
+const TCP: Key = Key { used_by: |kind| !kind.is_udp(), ..KEY };
 
 /// Keys of the workload, and of the hosts that take part.
 const WORKLOAD: &[Key] = &[
@@ -57,6 +103,7 @@ const WORKLOAD: &[Key] = &[
             ("transfer", |s| s.workload.kind = Protocol::Transfer),
             ("backup", |s| s.workload.kind = Protocol::Backup),
         ]),
+        ..OWN
     },
     Key {
         name: "direction",
@@ -66,26 +113,36 @@ const WORKLOAD: &[Key] = &[
             ("receive", |s| s.workload.direction = Direction::Receive),
             ("bidirectional", |s| s.workload.direction = Direction::Bidirectional),
         ]),
+        used_by: |kind| !kind.is_transactional() && kind != Protocol::Backup,
+        remedy: "transactions always go from client to SUT and back, so leave direction out",
+        ..OWN
     },
     Key {
         name: "connections",
         help: "Connections per client; with direction bidirectional, per client and direction",
-        values: Values::Count { range: (1, 1024), set: |s, n| s.workload.connections = n },
+        values: Values::Count((1, 1024), Always(|s| &mut s.workload.connections)),
+        things: Things::Counted("connection", "connections"),
+        ..KEY
     },
     Key {
         name: "clients",
         help: "Clients with traffic; veth only",
-        values: Values::Count { range: (1, MAX_CLIENTS), set: |s, n| s.clients = n },
+        values: Values::Count((1, MAX_CLIENTS), Always(|s| &mut s.clients)),
+        things: Things::Counted("client", "clients"),
+        ..KEY
     },
     Key {
         name: "ports",
         help: "Ports or real interfaces with traffic, counted from the first",
-        values: Values::Count { range: (1, 16), set: |s, n| s.ports = Some(n) },
+        values: Values::Count((1, 16), Optional(None, |s| &mut s.ports)),
+        things: Things::Counted("port", "ports"),
+        ..KEY
     },
     Key {
         name: "adapter",
         help: "Adapter model of a cell, instead of the one in [testbed]",
-        values: Values::Model(|s, name| s.adapter = Some(name)),
+        values: Values::Model(|s| &mut s.adapter),
+        ..KEY
     },
     Key {
         name: "merge",
@@ -95,55 +152,74 @@ const WORKLOAD: &[Key] = &[
             ("gro", |s| s.merge(Merge::Gro)),
             ("lro", |s| s.merge(Merge::Lro)),
         ]),
+        title: Some("merging of received segments"),
+        ..TCP
     },
     Key {
         name: "message",
         help: "Bytes per send() call of streams, transfers and backups, or payload of a datagram",
-        values: Values::Message { range: MESSAGE, set: |s, size| s.workload.message = size },
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.message),
+        title: Some("message size"),
+        things: Things::Sized("messages"),
+        ..STREAMS
     },
     Key {
         name: "request",
         help: "Bytes of a request",
-        values: Values::Message { range: MESSAGE, set: |s, size| s.workload.request = size },
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.request),
+        title: Some("request size"),
+        things: Things::Sized("requests"),
+        ..TRANSACTIONS
     },
     Key {
         name: "response",
         help: "Bytes of a response",
-        values: Values::Message { range: MESSAGE, set: |s, size| s.workload.response = size },
+        values: Values::Message((1, MAX_MESSAGE), |s| &mut s.workload.response),
+        title: Some("response size"),
+        things: Things::Sized("responses"),
+        ..TRANSACTIONS
     },
     Key {
         name: "transfer",
         help: "Size of one transfer; complete when the receiver acknowledges it",
-        values: Values::Size {
-            range: (1, 1 << 40),
-            absent: None,
-            set: |s, size| s.workload.transfer = size.unwrap_or(s.workload.transfer),
-        },
+        values: Values::Size((1, MAX_TRANSFER), Always(|s| &mut s.workload.transfer)),
+        used_by: |kind| kind == Protocol::Transfer,
+        title: Some("transfer size"),
+        things: Things::Sized("transfers"),
+        ..OWN
     },
     Key {
         name: "files",
         help: "File size of a backup; mixed: from 8 KiB to 128 MiB, equally many of each",
-        values: Values::Size {
-            range: (1, 1 << 30),
-            absent: Some("mixed"),
-            set: |s, size| {
-                s.workload.backup.files = size.map_or(FileSizes::Mixed, FileSizes::One);
-            },
-        },
+        values: Values::Size(
+            (1, 1 << 30),
+            Through(
+                "mixed",
+                |s| match s.workload.backup.files {
+                    FileSizes::One(size) => Some(size),
+                    FileSizes::Mixed => None,
+                },
+                |s, size| {
+                    s.workload.backup.files = size.map_or(FileSizes::Mixed, FileSizes::One);
+                },
+            ),
+        ),
+        title: Some("file size"),
+        things: Things::Sized("files"),
+        ..BACKUP
     },
     Key {
         name: "tree",
         help: "Bytes of files per client; at least one file",
-        values: Values::Size {
-            range: (1, 1 << 32),
-            absent: None,
-            set: |s, size| s.workload.backup.tree = size.unwrap_or(s.workload.backup.tree),
-        },
+        values: Values::Size((1, 1 << 32), Always(|s| &mut s.workload.backup.tree)),
+        title: Some("bytes of files"),
+        ..BACKUP
     },
     Key {
         name: "directory",
         help: "Directory for the clients' backup files",
-        values: Values::Directory(|s, name| s.workload.backup.directory = name),
+        values: Values::Directory(|s| &mut s.workload.backup.directory),
+        ..BACKUP
     },
     Key {
         name: "cache",
@@ -152,37 +228,44 @@ const WORKLOAD: &[Key] = &[
             ("warm", |s| s.workload.backup.cold = false),
             ("cold", |s| s.workload.backup.cold = true),
         ]),
+        title: Some("page cache"),
+        ..BACKUP
     },
     Key {
         name: "drives",
         help: "Tape drives, shared by the clients",
-        values: Values::Count { range: (1, 64), set: |s, n| s.workload.backup.drives = n },
+        values: Values::Count((1, 64), Always(|s| &mut s.workload.backup.drives)),
+        things: Things::Counted("tape drive", "tape drives"),
+        ..BACKUP
     },
     Key {
         name: "drive-rate",
         help: "Bytes per second of a tape drive",
-        values: Values::Size {
-            range: (1 << 10, 1 << 40),
-            absent: None,
-            set: |s, size| {
-                s.workload.backup.drive_rate = size.unwrap_or(s.workload.backup.drive_rate);
-            },
-        },
+        values: Values::Size((1 << 10, 1 << 40), Always(|s| &mut s.workload.backup.drive_rate)),
+        title: Some("rate of a drive"),
+        ..BACKUP
     },
     Key {
         name: "burst",
         help: "Outstanding requests per connection",
-        values: Values::Count { range: (1, 4096), set: |s, n| s.workload.burst = n },
+        values: Values::Count((1, MAX_BURST), Always(|s| &mut s.workload.burst)),
+        remedy: "only request-response and udp-request-response keep several requests outstanding",
+        title: Some("requests outstanding"),
+        things: Things::Counted("request outstanding", "requests outstanding"),
+        ..REQUESTS
     },
     Key {
         name: "request-rate",
         help: "Requests per second and connection, whatever is outstanding (open loop); off is a \
                closed loop",
-        values: Values::Rate {
-            range: (1, MAX_REQUEST_RATE),
-            absent: "off",
-            set: |s, rate| s.workload.request_rate_per_s = rate,
-        },
+        values: Values::Rate(
+            (1, MAX_REQUEST_RATE),
+            Optional(Some("off"), |s| &mut s.workload.request_rate_per_s),
+        ),
+        remedy: "only request-response and udp-request-response begin requests at a rate",
+        title: Some("requests a second"),
+        things: Things::Counted("request a second", "requests a second"),
+        ..REQUESTS
     },
     Key {
         name: "send-path",
@@ -193,6 +276,9 @@ const WORKLOAD: &[Key] = &[
             ("sendfile", |s| s.workload.send_path = SendPath::Sendfile),
             ("splice", |s| s.workload.send_path = SendPath::Splice),
         ]),
+        remedy: "paths other than plain need kind stream or transfer",
+        title: Some("send path"),
+        ..BULK
     },
     Key {
         name: "receive-path",
@@ -201,51 +287,67 @@ const WORKLOAD: &[Key] = &[
             ("plain", |s| s.workload.receive_path = ReceivePath::Plain),
             ("truncate", |s| s.workload.receive_path = ReceivePath::Truncate),
         ]),
+        remedy: "MSG_TRUNC discards payload on TCP only, so use kind stream or transfer, or plain",
+        title: Some("receive path"),
+        ..BULK
     },
     Key {
         name: "working-set",
         help: "Size of the send and receive buffer rings; auto as in netperf: two messages or \
                more, and 256 KiB",
-        values: Values::Size {
-            range: (4096, 1 << 30),
-            absent: Some("auto"),
-            set: |s, size| s.workload.working_set = size,
-        },
+        values: Values::Size(
+            (4096, 1 << 30),
+            Optional(Some("auto"), |s| &mut s.workload.working_set),
+        ),
+        title: Some("working set"),
+        ..BULK
     },
     Key {
         name: "receive-batching",
         help: "Clients batch receives (10 \u{b5}s sleep under load)",
-        values: Values::Switch(|s, on| s.workload.receive_batching = on),
+        values: Values::Switch(|s| &mut s.workload.receive_batching),
+        title: Some("receive batching at clients"),
+        ..BULK
     },
     Key {
         name: "udp-segment",
         help: "UDP_SEGMENT: payload of the datagrams into which the kernel segments a message",
-        values: Values::Size {
-            range: (1, MAX_DATAGRAM),
-            absent: Some("off"),
-            set: |s, size| s.workload.udp_segment = size,
-        },
+        values: Values::Size(
+            (1, MAX_DATAGRAM),
+            Optional(Some("off"), |s| &mut s.workload.udp_segment),
+        ),
+        title: Some("UDP_SEGMENT"),
+        ..DATAGRAMS
     },
     Key {
         name: "udp-gro",
         help: "UDP_GRO: receive coalesced datagrams",
-        values: Values::Switch(|s, on| s.workload.udp_gro = on),
+        values: Values::Switch(|s| &mut s.workload.udp_gro),
+        title: Some("UDP GRO"),
+        ..DATAGRAMS
     },
     Key {
         name: "cpu-binding",
         help: "Bind each flow to the CPU that handles its interface's interrupts (netperf -T); \
                needs at least two SUT CPUs",
-        values: Values::Switch(|s, on| s.workload.cpu_binding = on),
+        values: Values::Switch(|s| &mut s.workload.cpu_binding),
+        // one thread there serves a connection of any client
+        used_by: |kind| kind != Protocol::ConnectRequestResponse,
+        remedy: "a thread of connect-request-response serves all clients",
+        title: Some("CPU binding"),
+        ..KEY
     },
     Key {
         name: "load",
         help: "In a mix: streams next to transactions (loaded), or transactions alone (idle)",
         values: Values::Word(&[("loaded", |s| s.idle = false), ("idle", |s| s.idle = true)]),
+        ..KEY
     },
     Key {
         name: "loss",
         help: "Share of frames or ATM cells that links lose, both ways",
-        values: Values::Share { range: (0, MAX_LOSS), set: |s, ppm| s.loss_ppm = ppm },
+        values: Values::Share((0, MAX_LOSS), |s| &mut s.loss_ppm),
+        ..KEY
     },
     Key {
         name: "event",
@@ -260,20 +362,19 @@ const WORKLOAD: &[Key] = &[
             ("switch", |s| s.event.fault = Some(Fault::Switch)),
             ("removed", |s| s.event.fault = Some(Fault::Removed)),
         ]),
+        ..FAILURES
     },
     Key {
         name: "event-at",
         help: "When it fails, from the start of the measurement interval; default: after 25 %",
-        values: Values::Time { range: MOMENTS, absent: None, set: |s, at| s.event.at = at },
+        values: Values::Time(MOMENTS, Optional(None, |s| &mut s.event.at)),
+        ..FAILURES
     },
     Key {
         name: "event-recover",
         help: "When it recovers, from the start of the measurement interval",
-        values: Values::Time {
-            range: MOMENTS,
-            absent: Some("never"),
-            set: |s, recover| s.event.recover = recover,
-        },
+        values: Values::Time(MOMENTS, Optional(Some("never"), |s| &mut s.event.recover)),
+        ..FAILURES
     },
 ];
 
@@ -282,21 +383,27 @@ const SOCKETS: &[Key] = &[
     Key {
         name: "socket",
         help: "SO_SNDBUF and SO_RCVBUF; auto: kernel autotuning",
-        values: Values::Size {
-            range: (4096, 1 << 30),
-            absent: Some("auto"),
-            set: |s, size| s.socket.buffer = size,
-        },
+        values: Values::Size(
+            (4096, MAX_SOCKET_BUFFER),
+            Optional(Some("auto"), |s| &mut s.socket.buffer),
+        ),
+        title: Some("socket buffer"),
+        ..KEY
     },
     Key {
         name: "congestion",
         help: "Congestion control",
-        values: Values::Congestion(|s, name| s.socket.congestion = name),
+        values: Values::Congestion(|s| &mut s.socket.congestion),
+        title: Some("congestion control"),
+        ..TCP
     },
     Key {
         name: "nodelay",
         help: "TCP_NODELAY: send small segments at once",
-        values: Values::Switch(|s, on| s.socket.nodelay = on),
+        values: Values::Switch(|s| &mut s.socket.nodelay),
+        remedy: "it is an option of TCP sockets",
+        title: Some("TCP_NODELAY"),
+        ..TCP
     },
     Key {
         name: "family",
@@ -305,10 +412,13 @@ const SOCKETS: &[Key] = &[
             ("ipv4", |s| s.socket.family = Family::Ipv4),
             ("ipv6", |s| s.socket.family = Family::Ipv6),
         ]),
+        title: Some("address family"),
+        ..KEY
     },
     Key {
         name: "repeat",
         help: "Factor that changes nothing: its levels differ in name only",
-        values: Values::Label(|s, name| s.repeat = Some(name)),
+        values: Values::Label(|s| &mut s.repeat),
+        ..KEY
     },
 ];

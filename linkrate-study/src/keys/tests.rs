@@ -34,8 +34,50 @@ fn names_are_unique_and_words_of_kinds_agree() {
         assert!(!key.help.is_empty() && !key.values.expected().is_empty());
     }
     for word in find("kind").unwrap().values.words() {
-        assert_eq!(combination::kind_name(setup(&[("kind", word)]).workload.kind), word);
+        assert_eq!(kind_name(setup(&[("kind", word)]).workload.kind), word);
     }
+}
+
+/// Another value than that of the default.
+fn other(key: &Key) -> Level {
+    let number = |number: u32| Level::Number(number.into());
+    match key.values {
+        Values::Word(words) => text(words[words.len() - 1].0),
+        Values::Switch(_) => Level::Switch(true),
+        Values::Count((_, high), _) | Values::Rate((_, high), _) => number(high),
+        Values::Size((_, high), _) => text(&ByteSize(high).to_string()),
+        Values::Time((_, high), _) => text(&format_duration(high)),
+        Values::Share(..) => text("0.3 %"),
+        Values::Message(..) => text("2 B to 3 B"),
+        Values::Congestion(_) => text("reno"),
+        Values::Directory(_) => text("/tmp"),
+        Values::Model(_) => text("gigabit"),
+        Values::Label(_) => text("again"),
+        Values::Knob(knob) => match knob.values {
+            knobs::Values::Switch => Level::Switch(true),
+            knobs::Values::Words(words) => text(words[words.len() - 1].word),
+            knobs::Values::Number { high, .. } => number(high),
+        },
+    }
+}
+
+#[test]
+fn every_part_of_a_setup_is_of_a_key_which_reads_what_it_sets() {
+    let (default, mut all) = (Setup::default(), Setup::default());
+    for key in KEYS {
+        let level = other(key);
+        apply(&mut all, key.name, &level).unwrap_or_else(|error| panic!("{}: {error}", key.name));
+        assert_eq!(key.values.level(&all), Some(level), "{}", key.name);
+        if let Some(default_level) = key.values.level(&default) {
+            let mut same = default.clone();
+            apply(&mut same, key.name, &default_level).unwrap();
+            assert_eq!(same, default, "{}", key.name);
+        }
+    }
+    let (default, all) = (format!("{default:?}"), format!("{all:?}"));
+    let kept = default.split(", ").filter(|part| all.split(", ").any(|other| other == *part));
+    // it has tables of its own
+    assert_eq!(kept.collect::<Vec<_>>(), ["mix: [] }"]);
 }
 
 #[test]

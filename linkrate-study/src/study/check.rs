@@ -16,7 +16,7 @@ use crate::bounds::{
     CONFIDENCES, MAX_BLOCKS, MAX_BUDGET, MAX_CELLS, MAX_CLIENTS, MAX_FILE_BYTES, MAX_FILE_TABLES,
     MAX_LEVELS, MAX_RUN, MAX_TITLE, MAX_TURNS, MIN_RUN, PAPERS, PRECISIONS, SCALES,
 };
-use crate::keys::{self, EventRequest, Setup};
+use crate::keys::{self, Setup};
 use crate::levels::{Level, Levels};
 use crate::published::PublishedFigure;
 
@@ -212,9 +212,7 @@ impl CheckPlan for TestbedSpec {
 }
 
 fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
-    let Task::Workload(workload) = &spec.task else {
-        return Err("it has no workload".to_owned());
-    };
+    ensure!(matches!(spec.task, Task::Workload(_)), "it has no workload");
     if matches!(testbed.adapter, Adapter::Unknown) {
         // another program set these, and nothing is built or run of them
         return Ok(());
@@ -250,19 +248,7 @@ fn spec(spec: &RunSpec, testbed: &TestbedSpec) -> Result<(), String> {
     }
     let made = matches!(testbed.adapter, Adapter::Model(_));
     ensure!(made || spec.loss_ppm == 0, "loss on links that linkrate does not make");
-    let setup = Setup {
-        workload: workload.clone(),
-        interface: spec.interface.clone(),
-        socket: spec.socket.clone(),
-        clients: spec.clients,
-        ports: spec.ports,
-        adapter: spec.adapter.clone(),
-        event: spec.event.map(EventRequest::from).unwrap_or_default(),
-        loss_ppm: spec.loss_ppm,
-        // the workload says so itself
-        idle: false,
-        repeat: None,
-    };
+    let setup = Setup::of(spec);
     keys::check_values(&setup)?;
     setup.event.check(spec.duration).map_err(|error| error.to_string())?;
     keys::check(&setup, testbed).map_err(|error| error.to_string())

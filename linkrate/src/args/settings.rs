@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 
 use clap::{ArgMatches, Args, FromArgMatches};
+use linkrate_model::knobs::{Knob, Owner};
 use linkrate_study::keys::{KEYS, Key, Values};
 
 use crate::program;
@@ -14,106 +15,30 @@ fn is_setting(key: &Key) -> bool {
     !matches!(key.values, Values::Label(_) | Values::Model(_))
 }
 
-/// Headings of the help, each with its settings.
-const HEADINGS: [(&str, &[&str]); 8] = [
+/// Headings of the help, each with its settings. Those of knobs of an aggregate and of an ATM port follow from their
+/// owners.
+const HEADINGS: [(&str, &str); 6] = [
     (
         "Traffic",
-        &[
-            "kind",
-            "direction",
-            "connections",
-            "clients",
-            "ports",
-            "message",
-            "request",
-            "response",
-            "transfer",
-            "burst",
-            "request-rate",
-            "files",
-            "tree",
-            "directory",
-            "cache",
-            "drives",
-            "drive-rate",
-            "load",
-            "loss",
-        ],
+        "kind direction connections clients ports message request response transfer burst request-rate files tree \
+         directory cache drives drive-rate load loss",
     ),
     (
         "Sockets and calls",
-        &[
-            "socket",
-            "congestion",
-            "nodelay",
-            "family",
-            "send-path",
-            "receive-path",
-            "working-set",
-            "receive-batching",
-            "udp-segment",
-            "udp-gro",
-            "cpu-binding",
-        ],
+        "socket congestion nodelay family send-path receive-path working-set receive-batching udp-segment udp-gro \
+         cpu-binding",
     ),
     (
         "Offloads and queues",
-        &[
-            "offload",
-            "merge",
-            "gro",
-            "gro-list",
-            "udp-gro-forwarding",
-            "lro",
-            "client-lro",
-            "tx-checksum",
-            "rx-checksum",
-            "mtu",
-            "gso-max-size",
-            "txqueuelen",
-            "queues",
-            "steering",
-            "vlan",
-            "snap",
-        ],
+        "offload merge gro gro-list udp-gro-forwarding lro client-lro tx-checksum rx-checksum mtu gso-max-size \
+         txqueuelen queues steering vlan snap",
     ),
     (
         "Interrupts",
-        &[
-            "rx-usecs",
-            "rx-frames",
-            "tx-usecs",
-            "adaptive-rx",
-            "threaded",
-            "napi-defer-hard-irqs",
-            "gro-flush-timeout",
-        ],
+        "rx-usecs rx-frames tx-usecs adaptive-rx threaded napi-defer-hard-irqs gro-flush-timeout",
     ),
-    ("Failure within the run", &["event", "event-at", "event-recover"]),
-    (
-        "Aggregates",
-        &[
-            "aggregate",
-            "mode",
-            "balance",
-            "switch-balance",
-            "lacp-rate",
-            "lacp-fallback",
-            "marker",
-            "system-priority",
-            "max-active",
-            "preferred-port",
-            "revert",
-            "poll-interval",
-            "dead-count",
-            "bfd",
-            "bfd-interval",
-            "bfd-multiplier",
-            "aggregate-tso",
-        ],
-    ),
-    ("ATM", &["peak-rate", "early-discard", "partial-discard"]),
-    ("TCP offload engine", &["toe", "toe-after", "toe-age", "toe-max", "toe-idle"]),
+    ("Failure within the run", "event event-at event-recover"),
+    ("TCP offload engine", "toe toe-after toe-age toe-max toe-idle"),
 ];
 
 /// The letters of iperf3 and netperf.
@@ -146,9 +71,16 @@ fn shows_all() -> bool {
     program::words().iter().any(is_it)
 }
 
-fn heading(name: &str) -> &'static str {
-    let of = HEADINGS.iter().find(|(_, keys)| keys.contains(&name));
-    of.map_or("Settings", |(heading, _)| heading)
+fn heading(key: &Key) -> &'static str {
+    match key.values {
+        Values::Knob(Knob { owner: Owner::Aggregate, .. }) => "Aggregates",
+        Values::Knob(Knob { owner: Owner::Atm, .. }) => "ATM",
+        _ => {
+            let is_of = |keys: &str| keys.split(' ').any(|name| name == key.name);
+            let of = HEADINGS.iter().find(|(_, keys)| is_of(keys));
+            of.map_or("Settings", |(heading, _)| heading)
+        }
+    }
 }
 
 /// Every setting of a cell as an option of its own, from the table that study files use.
@@ -161,7 +93,7 @@ impl Args for Settings {
         for key in KEYS.iter().filter(|key| is_setting(key)) {
             let expected = key.values.expected();
             let short = COMMON.iter().find(|(name, _)| *name == key.name).map(|(_, help)| *help);
-            let heading = heading(key.name);
+            let heading = heading(key);
             let mut option = clap::Arg::new(key.name)
                 .long(key.name)
                 // refused with what would be right, not taken for an option
@@ -206,18 +138,19 @@ impl FromArgMatches for Settings {
 
 #[cfg(test)]
 mod tests {
+    use linkrate_study::keys;
+
     use super::*;
 
     #[test]
     fn every_setting_has_a_heading_and_every_name_is_one() {
         for key in KEYS.iter().filter(|key| is_setting(key)) {
-            assert_ne!(heading(key.name), "Settings", "{}", key.name);
+            assert_ne!(heading(key), "Settings", "{}", key.name);
         }
-        let named = HEADINGS.iter().flat_map(|(_, keys)| keys.iter());
-        let named = named.chain(LETTERS.iter().map(|(name, _)| name));
-        let named = named.chain(COMMON.iter().map(|(name, _)| name));
-        for name in named {
-            assert!(KEYS.iter().any(|key| key.name == *name), "{name}");
+        let named = HEADINGS.iter().flat_map(|(_, keys)| keys.split(' '));
+        let named = named.chain(LETTERS.iter().map(|(name, _)| *name));
+        for name in named.chain(COMMON.iter().map(|(name, _)| *name)) {
+            assert!(keys::get(name).is_some(), "{name}");
         }
     }
 }

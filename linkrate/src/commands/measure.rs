@@ -6,9 +6,8 @@ use std::time::Duration;
 use linkrate_lab::{Lab, LabOptions};
 use linkrate_model::spec::Adapter;
 use linkrate_model::units::{format_duration, parse_duration};
-use linkrate_model::{ByteSize, Interfaces, MessageSize, RunSpec, Task, TestbedSpec};
+use linkrate_model::{ByteSize, Interfaces, MessageSize, RunSpec, TestbedSpec};
 use linkrate_report::words;
-use linkrate_stats::order::Order;
 use linkrate_study::adapter;
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::Executor;
@@ -17,7 +16,7 @@ use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::runner::{Clock, SystemClock, run_study};
 use linkrate_study::store::{MemoryStore, RunStore, Store};
-use linkrate_study::study::{Cell, Family, Method, OnFailure, Study};
+use linkrate_study::study::{Cell, Method, Study};
 use linkrate_sys::stderr;
 
 use super::study::output::write_results;
@@ -121,27 +120,16 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
     setup.event.check(interval).map_err(|error| usage(error.to_string()))?;
     arguments.cpus.apply(&mut testbed)?;
     let title = title(arguments, &setup, interval);
-    let spec = RunSpec {
-        task: Task::Workload(setup.workload),
-        interface: setup.interface,
-        socket: setup.socket,
-        clients: setup.clients,
-        ports: setup.ports,
-        adapter: None,
-        warm_up,
-        duration: interval,
-        profile: arguments.profile,
-        event: setup.event.of_measurement(interval),
-        loss_ppm: setup.loss_ppm,
-        seed: 1,
-    };
+    let (clients, ports) = (setup.clients, setup.ports.unwrap_or(1));
+    let profile = arguments.profile;
+    let spec = RunSpec { profile, seed: 1, ..setup.into_run(warm_up, interval) };
     Ok(Study {
         name: "measure".to_owned(),
         title,
         paper: None,
         testbed: TestbedSpec {
-            clients: setup.clients,
-            ports: setup.ports.unwrap_or(1),
+            clients,
+            ports,
             queues: spec.interface.queues.unwrap_or(1),
             ..testbed
         },
@@ -150,23 +138,15 @@ fn study_of(arguments: &MeasureArgs) -> Result<Study, Failure> {
         published: Vec::new(),
         cells: vec![Cell { levels: Levels::default(), spec }],
         method: Method {
-            confidence: 0.95,
-            precision: 0.025,
-            minimum_effect: 0.02,
             min_blocks: arguments.runs,
             max_blocks: arguments.runs,
             run: interval,
             warm_up,
             idle: Duration::ZERO,
-            budget: None,
-            profile: arguments.profile,
-            order: Order::Mirrored,
-            seed: None,
-            rebuild: false,
+            profile,
             aa: false,
-            on_failure: OnFailure::Continue,
             purpose: arguments.purpose,
-            family: Family::default(),
+            ..Method::default()
         },
         quick: None,
         fleet: None,
