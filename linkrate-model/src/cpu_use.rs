@@ -290,8 +290,11 @@ pub struct CpuParts {
     pub napi_ns: u64,
     /// Softirqs.
     pub softirq_ns: u64,
-    /// Hardware interrupts, and the ways out of the idle state behind them.
+    /// Hardware interrupts.
     pub interrupt_ns: u64,
+    /// The idle loop of the kernel: from the end of an idle state to the switch to what the CPU was woken for.
+    #[serde(default)]
+    pub idle_loop_ns: u64,
     /// Other threads of the kernel.
     pub kernel_ns: u64,
     /// Threads of linkrate that are no part of the traffic, such as its meters.
@@ -303,13 +306,14 @@ pub struct CpuParts {
 impl CpuParts {
     /// All parts but those of other programs, in the order of the fields.
     #[must_use]
-    pub fn own(&self) -> [u64; 7] {
+    pub fn own(&self) -> [u64; 8] {
         [
             self.application_ns,
             self.driver_ns,
             self.napi_ns,
             self.softirq_ns,
             self.interrupt_ns,
+            self.idle_loop_ns,
             self.kernel_ns,
             self.linkrate_ns,
         ]
@@ -478,10 +482,11 @@ mod tests {
             kernel_ns: 32,
             linkrate_ns: 64,
             others_ns: 128,
+            idle_loop_ns: 256,
         };
-        assert_eq!(one.not_attributed_ns(300), 45);
-        assert_eq!(one.not_attributed_ns(250), -5);
-        assert_eq!(one.not_attributed_ns(255), 0);
-        assert_eq!(one.own().iter().sum::<u64>() + one.others_ns, 255);
+        assert_eq!(one.not_attributed_ns(600), 89);
+        assert_eq!(one.not_attributed_ns(500), -11);
+        assert_eq!(one.not_attributed_ns(511), 0);
+        assert_eq!(one.own().iter().sum::<u64>() + one.others_ns, 511);
     }
 }

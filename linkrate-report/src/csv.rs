@@ -252,6 +252,7 @@ const CPU: &[Column<Measurement>] = &[
     ("sut_napi_ns", |run| text(run.sut_cpu.parts?.napi_ns)),
     ("sut_softirq_ns", |run| text(run.sut_cpu.parts?.softirq_ns)),
     ("sut_interrupt_ns", |run| text(run.sut_cpu.parts?.interrupt_ns)),
+    ("sut_idle_loop_ns", |run| text(run.sut_cpu.parts?.idle_loop_ns)),
     ("sut_kernel_ns", |run| text(run.sut_cpu.parts?.kernel_ns)),
     ("sut_linkrate_ns", |run| text(run.sut_cpu.parts?.linkrate_ns)),
     ("sut_cpu_percent", |run| figure(run.sut_cpu.percent())),

@@ -6,13 +6,20 @@ use crate::number;
 use crate::table::{NUMBERS, Table, sentences};
 
 /// The titles beside the cell's.
-const TITLES: [&str; 6] =
-    ["service demand", "application", "driver", "NAPI", "interrupts", "not attributed"];
+const TITLES: [&str; 7] = [
+    "service demand",
+    "application",
+    "driver",
+    "NAPI",
+    "interrupts",
+    "idle loop",
+    "not attributed",
+];
 
 /// What the table does not say by itself.
 pub const NOTE: &str = "shares of the time on the CPU by what ran; the application with what the stack does in its calls; \
-                        interrupts with softirqs, other threads of the kernel and linkrate's meters; what is not attributed \
-                        widens the intervals";
+                        interrupts with softirqs, other threads of the kernel and linkrate's meters; idle loop: the kernel's \
+                        way out of idle; what is not attributed widens the intervals";
 
 /// Why cells have no parts.
 const SHARED: &str =
@@ -50,7 +57,7 @@ pub fn table(results: &StudyResults) -> Option<Table> {
 }
 
 /// The fields beside the cell's name.
-fn fields(cell: &CellResult) -> Option<[String; 6]> {
+fn fields(cell: &CellResult) -> Option<[String; 7]> {
     let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
     let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
     let field = |part: f64| format!("{} %", percent(part));
@@ -64,6 +71,7 @@ fn fields(cell: &CellResult) -> Option<[String; 6]> {
             false => field(parts.napi.mean),
         },
         field(between.iter().map(|part| part.mean).sum()),
+        field(parts.idle_loop.mean),
         field(parts.not_attributed),
     ])
 }
@@ -118,6 +126,7 @@ mod tests {
             napi: part(0.5),
             softirqs: part(0.02),
             interrupts: part(0.01),
+            idle_loop: part(0.06),
             kernel: part(0.0),
             linkrate: part(0.01),
             not_attributed: 0.04,
@@ -128,7 +137,7 @@ mod tests {
     fn each_part_has_its_share() {
         let results = results(Some(parts(Some(0.8))));
         let fields = fields(&results.cells[0]).unwrap();
-        let expected = ["2.00 µs/KB", "35 %", "40 %", "25 %", "2 %", "2 %"];
+        let expected = ["2.00 µs/KB", "35 %", "40 %", "25 %", "2 %", "3 %", "2 %"];
         assert_eq!(fields, expected);
         assert_eq!(notes(&results), [NOTE]);
         let text = terminal::table(&results, Some(120), Style { color: false });

@@ -2,6 +2,7 @@
 
 use comfy_table::{
     CellAlignment, Column, ColumnConstraint, ContentArrangement, LineStyle, Row, Table, TableStyle,
+    Width,
 };
 use serde::Serialize;
 
@@ -66,7 +67,7 @@ impl Paper {
     /// becomes a record.
     pub(crate) fn print(&self, table: &Table) -> String {
         let as_records = least_width(table) > usize::from(self.width);
-        let text = if as_records { records(table) } else { trimmed(table) };
+        let text = if as_records { records(table) } else { trimmed(&whole_words(table)) };
         if !self.style.color {
             return text;
         }
@@ -105,8 +106,13 @@ pub(crate) fn shape(table: &mut Table, index: usize, right: bool, whole: bool) {
     }
 }
 
-/// The columns that a table needs: whole columns take their longest line, the others their longest word.
+/// The columns that a table needs.
 fn least_width(table: &Table) -> usize {
+    least_widths(table).iter().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// What each column needs: whole columns take their longest line, the others their longest word.
+fn least_widths(table: &Table) -> Vec<usize> {
     let rows = || table.header().into_iter().chain(table.row_iter());
     let longest = |index: usize, whole: bool| {
         let texts = rows().filter_map(|row| Some(row.cell_iter().nth(index)?.content()));
@@ -114,11 +120,26 @@ fn least_width(table: &Table) -> usize {
             let pieces = text.split(if whole { &['\n'][..] } else { &['\n', ' '] });
             pieces.map(|piece| piece.chars().count()).max().unwrap_or(0)
         };
-        texts.map(width).max().unwrap_or(0) + GAP
+        texts.map(width).max().unwrap_or(0)
     };
     let whole = |column: &Column| column.constraint() == Some(&ColumnConstraint::ContentWidth);
-    let widths = table.column_iter().enumerate().map(|(at, column)| longest(at, whole(column)));
-    widths.sum::<usize>().saturating_sub(GAP)
+    table.column_iter().enumerate().map(|(at, column)| longest(at, whole(column))).collect()
+}
+
+/// The table with no column narrower than its longest word: by themselves they share the room evenly.
+fn whole_words(table: &Table) -> Table {
+    let mut table = table.clone();
+    let columns = table.column_count();
+    for (index, width) in least_widths(&table).into_iter().enumerate() {
+        let column = table.column_mut(index).filter(|column| column.constraint().is_none());
+        if let Some(column) = column {
+            // with the padding, which the last one lacks
+            let least = width + usize::from(index + 1 < columns);
+            let least = u16::try_from(least).unwrap_or(u16::MAX);
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
+    }
+    table
 }
 
 /// Each row as a record: its first field, and below it the others behind their headers.

@@ -338,6 +338,8 @@ pub struct DemandParts {
     pub softirqs: Interval,
     /// Hardware interrupts.
     pub interrupts: Interval,
+    /// The idle loop of the kernel: from the end of an idle state to the switch to what the CPU was woken for.
+    pub idle_loop: Interval,
     /// Other threads of the kernel.
     pub kernel: Interval,
     /// Threads of linkrate that are no part of the traffic, such as its meters.

@@ -40,6 +40,9 @@ pub(crate) const INTERRUPTS: [(&CStr, &CStr); 7] = [
     (c"x86_platform_ipi_entry", c"x86_platform_ipi_exit"),
 ];
 
+/// `PWR_EVENT_EXIT` (include/trace/events/power.h), the state of the tracepoint `cpu_idle` at the end of an idle state.
+pub(crate) const EXIT_STATE: i32 = -1;
+
 /// The functions that programs call.
 pub(crate) mod function {
     pub(crate) const MAP_LOOKUP_ELEM: i32 = 1;

@@ -19,7 +19,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::bpf::per_cpu::PerCpuFields;
-use crate::bpf::{INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step};
+use crate::bpf::{
+    EXIT_STATE, INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step,
+};
 use crate::error::{SysError, SysResult};
 use crate::sched::ThreadId;
 
@@ -35,9 +37,6 @@ const INTERRUPTS_SEEN: i16 = 48;
 
 /// A time after an interrupt that is shorter is a way out of the idle state, or into a softirq. ns
 const SHORT_NS: i32 = 5_000;
-
-/// `PWR_EVENT_EXIT` (include/trace/events/power.h), the state at the end of an idle state.
-const EXIT_STATE: i32 = -1;
 
 /// Idle times of one CPU since the trace began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -10,6 +10,11 @@
 //! adds the time since the last event of its CPU to what ran until then. So all times of a CPU together are the time
 //! that has passed, by construction. Interrupts without a tracepoint, and what the kernel does before it reaches one, count
 //! as the thread that they interrupt. Time that a hypervisor takes counts as what it interrupted.
+//!
+//! The idle thread does something too: it leaves the idle state and its loop until the switch to what it was woken for. That is no
+//! idle time of the kernel (`tick_nohz_idle_exit`, and no new one behind an interrupt that has woken a thread), and a time
+//! of its own here, from the end of the state by `power:cpu_idle`. The way into the state is idle time, as for the kernel
+//! (`tick_nohz_idle_enter`), and so is a loop that ends in the next state.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -19,26 +24,35 @@ use std::os::unix::fs::MetadataExt;
 
 use crate::bpf::per_cpu::PerCpuFields;
 use crate::bpf::per_cpu_hash::PerCpuHash;
-use crate::bpf::{INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step};
+use crate::bpf::{
+    EXIT_STATE, INTERRUPTS, Instruction, Program, ProgramType, code, end, function, step,
+};
 use crate::clock::monotonic_ns;
 use crate::error::{SysError, SysResult};
 use crate::sched;
 
 /// Offsets of the fields of a CPU, bytes. The last event; what runs, as the number of a sum; what a hardware interrupt
-/// has interrupted; the sums, of which the first is the present thread's time since its switch; and the times of the idle
-/// thread and of threads without a place in the map.
+/// has interrupted; the sums, of which the first is the present thread's time since its switch, and the one of the idle loop is
+/// the time since the end of an idle state; the times of the idle thread, of threads without a place in the map and of
+/// the idle loop; what runs below softirqs; and when an idle state began that nothing has interrupted since.
 const SINCE: i16 = 0;
 const RUNS: i16 = 8;
 const INTERRUPTED: i16 = 16;
 const SUMS: i16 = 24;
 const IDLE_NS: i16 = SUMS + 8 * 16;
 const LOST_NS: i16 = IDLE_NS + 8;
+const IDLE_LOOP_NS: i16 = LOST_NS + 8;
+const BELOW: i16 = IDLE_LOOP_NS + 8;
+const STATE_SINCE: i16 = BELOW + 8;
 
-/// The number of the sum of threads, and of that of hardware interrupts. Between them are softirqs by their vector.
+/// The number of the sum of threads, and of those of the idle loop and of hardware interrupts. Between them are softirqs by
+/// their vector.
 const THREAD: i32 = 0;
+const IDLE_LOOP: i32 = 14;
 const INTERRUPT: i32 = 15;
 
-/// A time of the idle thread right before a switch that is shorter is a way out of the idle state, ns.
+/// Between an interrupt and the end of the idle state, a time that is shorter is the way out of a state that the interrupt
+/// has ended; a longer one is of a CPU that polls, ns.
 const SHORT_NS: i32 = 5_000;
 
 /// Softirqs that Linux has (include/linux/interrupt.h).
@@ -71,9 +85,11 @@ pub struct ThreadOnCpu {
 pub struct OnCpu {
     /// When it was read, CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
-    /// The idle thread, without interrupts on top of it, ns.
+    /// The idle thread, without interrupts on top of it and its loop, ns.
     pub idle_ns: u64,
-    /// Hardware interrupts, and the ways out of the idle state behind them, ns.
+    /// The idle thread from the end of an idle state to the switch to another thread, without interrupts, ns.
+    pub idle_loop_ns: u64,
+    /// Hardware interrupts, ns.
     pub interrupt_ns: u64,
     /// Softirqs by their vector, except those in a thread of their own (ksoftirqd), ns.
     pub softirq_ns: [u64; SOFTIRQS],
@@ -97,6 +113,7 @@ impl OnCpu {
         Worked {
             interval_ns: self.at_ns.saturating_sub(earlier.at_ns),
             idle_ns: self.idle_ns.saturating_sub(earlier.idle_ns),
+            idle_loop_ns: self.idle_loop_ns.saturating_sub(earlier.idle_loop_ns),
             interrupt_ns: self.interrupt_ns.saturating_sub(earlier.interrupt_ns),
             softirq_ns: std::array::from_fn(|vector| {
                 self.softirq_ns[vector].saturating_sub(earlier.softirq_ns[vector])
@@ -114,6 +131,8 @@ pub struct Worked {
     pub interval_ns: u64,
     /// The idle thread.
     pub idle_ns: u64,
+    /// Its loop.
+    pub idle_loop_ns: u64,
     /// Hardware interrupts.
     pub interrupt_ns: u64,
     /// Softirqs by their vector.
@@ -152,9 +171,10 @@ impl OnCpuTrace {
         let at = |name: &CStr, body: Vec<Instruction>| {
             Program::load(ProgramType::RawTracepoint, &body)?.trace(name)
         };
-        // an exit before its entry, so that no entry is without its exit
+        // an exit before its entry, so that no entry is without its exit; the switch, which ends the idle loop, is first
         let mut attached = vec![
             at(c"sched_switch", switch(&fields, &threads))?,
+            at(c"cpu_idle", idle_state(&fields))?,
             at(c"softirq_exit", softirq_exit(&fields))?,
             at(c"softirq_entry", softirq_entry(&fields))?,
         ];
@@ -236,6 +256,7 @@ impl OnCpuTrace {
         Ok(OnCpu {
             at_ns,
             idle_ns: field(IDLE_NS)?,
+            idle_loop_ns: field(IDLE_LOOP_NS)?,
             interrupt_ns: sum(INTERRUPT)?,
             softirq_ns,
             lost_ns: field(LOST_NS)?,
@@ -249,8 +270,8 @@ fn caller() -> (u32, u32) {
     (std::process::id(), sched::current_thread() as u32)
 }
 
-/// Adds the time since the last event to the sum of what runs. Then the fields of the CPU are at r7, that time is in r3,
-/// and the present time in r8. Uses r0 to r4.
+/// Adds the time since the last event to the sum of what runs. Then the fields of the CPU are at r7, the time of that event in
+/// r1, the time since in r3, and the present time in r8. Uses r0 to r4.
 fn charge(fields: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
     let mut body = fields.find();
@@ -294,16 +315,14 @@ fn switch(fields: &PerCpuFields, threads: &PerCpuHash<WORDS>) -> Vec<Instruction
     };
     let stop = end();
 
-    // the way out of the idle state, behind the interrupt that ended it
-    let leaves = [
-        step(SUBTRACT, 9, 3, 0, 0),
-        step(LOAD, 1, 7, SUMS + 8 * INTERRUPT as i16, 0),
-        step(ADD, 1, 3, 0, 0),
-        step(STORE, 7, 1, SUMS + 8 * INTERRUPT as i16, 0),
-    ];
-    let mut idle = vec![step(JUMP_IF_NOT_LESS, 3, 0, leaves.len() as i16, SHORT_NS)];
-    idle.extend(leaves);
-    idle.extend(add(IDLE_NS));
+    let mut idle = add(IDLE_NS).to_vec();
+    idle.push(step(LOAD, 9, 7, SUMS + 8 * IDLE_LOOP as i16, 0));
+    idle.extend(add(IDLE_LOOP_NS));
+    idle.extend([
+        step(MOV_NUMBER, 1, 0, 0, 0),
+        step(STORE, 7, 1, SUMS + 8 * IDLE_LOOP as i16, 0),
+        step(STORE, 7, 1, BELOW, 0),
+    ]);
     idle.extend(stop);
 
     let mut known = vec![step(LOAD, 1, 0, 0, 0), step(ADD, 1, 9, 0, 0), step(STORE, 0, 1, 0, 0)];
@@ -355,6 +374,63 @@ fn switch(fields: &PerCpuFields, threads: &PerCpuHash<WORDS>) -> Vec<Instruction
     body
 }
 
+/// The first argument of the tracepoint is the state. At its end the loop begins; if it comes to the next state and not
+/// to a switch, its time was idle time.
+fn idle_state(fields: &PerCpuFields) -> Vec<Instruction> {
+    use code::*;
+    const LOOP_SUM: i16 = SUMS + 8 * IDLE_LOOP as i16;
+    let moves = |from: i16, to: i16| {
+        // the time in r3
+        [
+            step(LOAD, 1, 7, from, 0),
+            step(SUBTRACT, 1, 3, 0, 0),
+            step(STORE, 7, 1, from, 0),
+            step(LOAD, 1, 7, to, 0),
+            step(ADD, 1, 3, 0, 0),
+            step(STORE, 7, 1, to, 0),
+        ]
+    };
+    // from now on that runs, also below softirqs
+    let runs = |number: i32| {
+        let [number, store] = runs(number);
+        [number, store, step(STORE, 7, 1, BELOW, 0)]
+    };
+
+    let mut begins = vec![step(STORE, 7, 8, STATE_SINCE, 0), step(LOAD, 3, 7, LOOP_SUM, 0)];
+    begins.extend(moves(LOOP_SUM, SUMS));
+    begins.extend(runs(THREAD));
+    begins.extend(end());
+
+    // the way out behind the interrupt that ended the state
+    let way_out = moves(SUMS, LOOP_SUM);
+    let past = way_out.len() as i16;
+    let mut ends = vec![
+        step(LOAD, 2, 7, STATE_SINCE, 0),
+        step(SUBTRACT, 1, 2, 0, 0),
+        step(JUMP_IF_EQUAL, 1, 0, past + 3, 0),
+        step(JUMP_IF_NOT_LESS, 3, 0, past + 2, SHORT_NS),
+        // it is in another sum where an event was missed
+        step(LOAD, 2, 7, RUNS, 0),
+        step(JUMP_IF_NOT_EQUAL, 2, 0, past, THREAD),
+    ];
+    ends.extend(way_out);
+    ends.extend(runs(IDLE_LOOP));
+    ends.extend(end());
+
+    let mut body = vec![step(LOAD, 6, 1, 0, 0)];
+    body.extend(charge(fields));
+    body.extend([
+        // compared as a word, since the state is one
+        step(MOV_WORD_NUMBER, 2, 0, 0, EXIT_STATE),
+        step(MOV_WORD, 6, 6, 0, 0),
+        step(SUBTRACT, 2, 6, 0, 0),
+        step(JUMP_IF_EQUAL, 2, 0, begins.len() as i16, 0),
+    ]);
+    body.extend(begins);
+    body.extend(ends);
+    body
+}
+
 /// The first argument of the tracepoint is the vector.
 fn softirq_entry(fields: &PerCpuFields) -> Vec<Instruction> {
     use code::*;
@@ -366,8 +442,9 @@ fn softirq_entry(fields: &PerCpuFields) -> Vec<Instruction> {
 }
 
 fn softirq_exit(fields: &PerCpuFields) -> Vec<Instruction> {
+    use code::*;
     let mut body = charge(fields);
-    body.extend(runs(THREAD));
+    body.extend([step(LOAD, 1, 7, BELOW, 0), step(STORE, 7, 1, RUNS, 0)]);
     body.extend(end());
     body
 }
@@ -405,7 +482,7 @@ mod tests {
 
     use super::*;
     use crate::skip::skip;
-    use crate::softirq_spin;
+    use crate::{procstat, softirq_spin};
 
     fn spin(ns: u64) {
         let until_ns = monotonic_ns() + ns;
@@ -430,6 +507,7 @@ mod tests {
 
     fn sum(worked: &Worked) -> u64 {
         worked.idle_ns
+            + worked.idle_loop_ns
             + worked.interrupt_ns
             + worked.softirq_ns.iter().sum::<u64>()
             + worked.lost_ns
@@ -492,6 +570,42 @@ mod tests {
                 return skip(format!("{tries:?}"));
             }
             assert!(tries.iter().any(|(arrived, right, _)| *arrived && *right), "{tries:?}");
+        });
+    }
+
+    /// The kernel's idle time, which no part contains, is a second opinion.
+    #[test]
+    fn a_cpu_that_wakes_up_often_was_busy_for_its_parts() {
+        const WAKE_UPS: u64 = 3000;
+        if !procstat::timer_list_is_readable() {
+            return skip("/proc/timer_list cannot be read");
+        }
+        let cpu = last_cpu();
+        traced(cpu, move |trace| {
+            sched::set_timer_slack_ns(1).unwrap();
+            let read = || (procstat::read_precise(cpu).unwrap(), trace.on(cpu).unwrap());
+            let once = || {
+                let (times, opened) = read();
+                (0..WAKE_UPS).for_each(|_| std::thread::sleep(Duration::from_micros(50)));
+                let (closed_times, closed) = read();
+                let worked = closed.since(&opened);
+                let idle_ns = closed_times.idle_ns - times.idle_ns;
+                // in either sign
+                let off = worked.idle_ns.abs_diff(idle_ns) as f64 / worked.interval_ns as f64;
+                let calm =
+                    closed_times.steal_ns == times.steal_ns && idle_ns > worked.interval_ns / 5;
+                (calm, off, worked)
+            };
+            let calm: Vec<_> = (0..5).map(|_| once()).filter(|(calm, ..)| *calm).collect();
+            if calm.is_empty() {
+                return skip("other work had the CPU");
+            }
+            // others' work lets it be idle less often
+            let is_right = |(_, off, worked): &(bool, f64, Worked)| {
+                let each_ns = worked.idle_loop_ns / WAKE_UPS;
+                *off < 0.05 && (100..20_000).contains(&each_ns)
+            };
+            assert!(calm.iter().any(is_right), "{calm:?}");
         });
     }
 

@@ -49,6 +49,7 @@ fn divide_with(
     for cpu in worked {
         parts.softirq_ns += cpu.softirq_ns.iter().sum::<u64>();
         parts.interrupt_ns += cpu.interrupt_ns;
+        parts.idle_loop_ns += cpu.idle_loop_ns;
         for ThreadOnCpu { process, thread, name, ns } in &cpu.threads {
             let part = if own.drivers.contains(thread) {
                 &mut parts.driver_ns
@@ -99,6 +100,7 @@ mod tests {
         let cpu = Worked {
             interval_ns: 1000,
             idle_ns: 100,
+            idle_loop_ns: 47,
             interrupt_ns: 7,
             softirq_ns: [0, 1, 2, 3, 0, 0, 0, 0, 0, 4],
             lost_ns: 5,
@@ -135,6 +137,7 @@ mod tests {
             napi_ns: 2 * 23,
             softirq_ns: 2 * 10,
             interrupt_ns: 2 * 7,
+            idle_loop_ns: 2 * 47,
             kernel_ns: 2 * 29,
             linkrate_ns: 2 * (11 + 19),
             others_ns: 2 * (31 + 37 + 41 + 3 + 43 + 45),

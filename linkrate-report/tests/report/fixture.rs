@@ -652,7 +652,7 @@ pub fn hostile() -> StudyResults {
     results
 }
 
-/// The parts of this service demand, which scatter as it does: four tenths are the application's, half the driver's.
+/// The parts of this service demand, which scatter as it does: a third and more is the application's, half the driver's.
 pub fn parts_of(demand: Quantity) -> DemandParts {
     let whole = demand.interval;
     let part = |fraction: f64| Interval {
@@ -661,12 +661,13 @@ pub fn parts_of(demand: Quantity) -> DemandParts {
         high: whole.high.map(|high| high * fraction),
     };
     DemandParts {
-        application: part(0.4),
+        application: part(0.36),
         driver: Some(part(0.5)),
         receives_in_driver: false,
         napi: part(0.05),
         softirqs: part(0.02),
         interrupts: part(0.01),
+        idle_loop: part(0.04),
         kernel: part(0.0),
         linkrate: part(0.0),
         not_attributed: whole.mean * 0.02,

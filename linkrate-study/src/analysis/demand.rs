@@ -27,7 +27,7 @@ use linkrate_stats::sample::mean;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Parts {
     /// In the order of [`CpuParts::own`](linkrate_model::cpu_use::CpuParts::own).
-    known: [f64; 7],
+    known: [f64; 8],
     not_attributed: f64,
     /// The share by which the parts were more than all.
     excess: f64,
@@ -128,8 +128,9 @@ pub fn of_cell(runs: &[&StoredRun], level: f64) -> Option<DemandParts> {
         napi: of(2)?,
         softirqs: of(3)?,
         interrupts: of(4)?,
-        kernel: of(5)?,
-        linkrate: of(6)?,
+        idle_loop: of(5)?,
+        kernel: of(6)?,
+        linkrate: of(7)?,
         not_attributed,
     })
 }

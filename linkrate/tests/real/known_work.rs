@@ -42,10 +42,10 @@ fn figures(lab: &mut Lab, spec: &RunSpec) -> Option<Figures> {
     let parts = run.sut_cpu.parts?;
     let transactions = run.traffic.transactions as f64;
     let of = |ns: u64| ns as f64 / 1000.0 / transactions;
-    let others = parts.softirq_ns + parts.interrupt_ns + parts.kernel_ns + parts.linkrate_ns;
     let [driver, napi, application] =
         [parts.driver_ns, parts.napi_ns, parts.application_ns].map(of);
-    Some([driver, napi, application, of(others), run.service_demand_us_per_transaction()?])
+    let others = of(parts.own().iter().sum()) - driver - napi - application;
+    Some([driver, napi, application, others, run.service_demand_us_per_transaction()?])
 }
 
 #[test]

@@ -23,11 +23,13 @@ const STATION: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
 const PORT: u16 = 4000;
 
 /// The parts, in the order of [`Parts`]. The first three are given work.
-pub const NAMES: [&str; 6] =
-    ["driver", "NAPI thread", "application", "softirqs", "interrupts", "others"];
+pub const NAMES: [&str; 7] =
+    ["driver", "NAPI thread", "application", "softirqs", "interrupts", "idle loop", "others"];
 
 /// Time of each part, ns.
-pub type Parts = [f64; 6];
+pub type Parts = [f64; NAMES.len()];
+
+const OTHERS: usize = NAMES.len() - 1;
 
 /// Work for each packet in the first three parts, ns.
 pub type Work = [u64; 3];
@@ -279,7 +281,8 @@ impl Bed {
         let mut parts = Parts::default();
         parts[3] = worked.softirq_ns.iter().sum::<u64>() as f64;
         parts[4] = worked.interrupt_ns as f64;
-        parts[5] = worked.lost_ns as f64;
+        parts[5] = worked.idle_loop_ns as f64;
+        parts[OTHERS] = worked.lost_ns as f64;
         let (mut idle_ns, mut programs_ns) = (worked.idle_ns as f64, 0.0);
         for one in &worked.threads {
             let own = self.threads().iter().position(|thread| *thread == one.thread);
@@ -287,7 +290,7 @@ impl Bed {
                 idle_ns += one.ns as f64;
             } else if own.is_some() || kind_of(one.process).is_some_and(|(_, is_kernel)| is_kernel)
             {
-                parts[own.unwrap_or(5)] += one.ns as f64;
+                parts[own.unwrap_or(OTHERS)] += one.ns as f64;
             } else if one.process != std::process::id() {
                 programs_ns += one.ns as f64;
             }
