@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::layout::Note;
 use crate::table::Group;
+use crate::words::marks::{HOST_LIMITED, OF_THE_HOST};
 use crate::{number, words};
 
 /// Facts that are shown even where both sets have the same.
@@ -116,14 +117,27 @@ fn cells(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
             true => "all cells",
             false => "cells that the adapter limits",
         };
-        (name.to_owned(), row.clone())
+        let behind = if adapters.is_empty() { hosts } else { adapters };
+        let mark = if behind.into_iter().any(|cell| is_of_host(comparison, cell)) {
+            HOST_LIMITED
+        } else {
+            ""
+        };
+        (format!("{name}{mark}"), row.clone())
     };
     let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(together).collect();
     for cell in &comparison.cells {
-        let name = labels::cell(&cell.levels);
+        let mark = if is_of_host(comparison, cell) { HOST_LIMITED } else { "" };
+        let name = format!("{}{mark}", labels::cell(&cell.levels));
         rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
     }
     grouped(rows, comparison)
+}
+
+/// Whether something other than the adapter limited a cell in either set, where there is an adapter.
+fn is_of_host(comparison: &StudyComparison, cell: &CellComparison) -> bool {
+    let limited = cell.host_limited || cell.candidate_host_limited;
+    comparison.baseline.has_adapter && limited
 }
 
 /// The pairs of a fleet that are better or worse, or that one set has alone.
@@ -134,6 +148,9 @@ fn pairs(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
             1 => ends,
             _ => format!("{ends}, {}", labels::cell(&pair.levels)),
         };
+        let cell = comparison.cells.iter().find(|cell| cell.levels == pair.levels);
+        let of_host = cell.is_some_and(|cell| is_of_host(comparison, cell));
+        let name = if of_host { format!("{name}{HOST_LIMITED}") } else { name };
         (name, pair.row.clone())
     };
     grouped(apart(comparison).map(named).collect(), comparison)
@@ -241,7 +258,9 @@ fn below(comparison: &StudyComparison) -> String {
 fn effects(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<Group<PrintedRow>> = Vec::new();
     for row in &comparison.effects {
-        let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
+        let of_host = row.host_limited && comparison.baseline.has_adapter;
+        let mark = if of_host { HOST_LIMITED } else { "" };
+        let name = words::change_at(&row.factor, &row.from, &row.to, &row.at) + mark;
         let (change, interval) = change(Some(&row.ratio));
         let (verdict, mark) = effect_verdict(row, comparison);
         let line = PrintedRow {
@@ -295,6 +314,10 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
         };
         notes.push(note("pairs", text));
     }
+    if comparison.cells.iter().any(|cell| is_of_host(comparison, cell)) {
+        let text = format!("{OF_THE_HOST} in one of the sets");
+        notes.push(note(HOST_LIMITED.trim(), text));
+    }
     if comparison.differences.is_empty() {
         let text = "no recorded condition differs between the two sets";
         notes.push(note("tested", text.to_owned()));
@@ -319,8 +342,8 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     notes
 }
 
-/// What came out, in one sentence.
-fn result(comparison: &StudyComparison) -> String {
+/// Why rows are not judged, each reason once.
+pub fn unjudged(comparison: &StudyComparison) -> Vec<(Finding, String)> {
     let reasons = [
         (Finding::TooFew, too_few(comparison)),
         (
@@ -330,12 +353,20 @@ fn result(comparison: &StudyComparison) -> String {
         (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
         (Finding::NotMeasured, "the candidate was not measured".to_owned()),
     ];
-    let rows_of = |verdict| comparison.rows().filter(|row| row.verdict == verdict).count();
-    let unjudged = comparison.unjudged();
-    let judged = words::count(comparison.rows().count() - unjudged, "row");
+    let reasons = reasons.into_iter().filter(|(of, _)| rows_of(comparison, *of) > 0);
+    reasons.collect()
+}
+
+fn rows_of(comparison: &StudyComparison, verdict: Finding) -> usize {
+    comparison.rows().filter(|row| row.verdict == verdict).count()
+}
+
+/// What came out, in one sentence.
+pub fn result(comparison: &StudyComparison) -> String {
+    let reasons = unjudged(comparison);
+    let judged = words::count(comparison.rows().count() - comparison.unjudged(), "row");
     if !comparison.is_judged() {
-        let reasons = reasons.into_iter().filter(|(verdict, _)| rows_of(*verdict) > 0);
-        let reasons: Vec<String> = reasons.map(|(_, reason)| reason).collect();
+        let reasons: Vec<String> = reasons.into_iter().map(|(_, reason)| reason).collect();
         return format!("no row is judged: {}", reasons.join("; "));
     }
     let found = match (comparison.regressions, comparison.improvements) {
@@ -344,13 +375,16 @@ fn result(comparison: &StudyComparison) -> String {
         (worse, 0) => format!("regression: {worse} of {judged} worse"),
         (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
     };
-    let open = comparison.rows().filter(|row| row.verdict == Finding::NotShown).count();
-    let found = match open {
+    let found = match rows_of(comparison, Finding::Different) {
+        0 => found,
+        some => format!("{found}; {some} {}", words::DIFFERENT),
+    };
+    let found = match rows_of(comparison, Finding::NotShown) {
         0 => found,
         open => format!("{found}; {open} inconclusive"),
     };
-    reasons.into_iter().fold(found, |found, (verdict, reason)| match rows_of(verdict) {
-        0 => found,
-        some => format!("{found}; {} not judged: {reason}", words::count(some, "row")),
+    reasons.into_iter().fold(found, |found, (verdict, reason)| {
+        let rows = words::count(rows_of(comparison, verdict), "row");
+        format!("{found}; {rows} not judged: {reason}")
     })
 }

@@ -376,7 +376,7 @@ fn fewer_than_five_blocks_are_shown_without_a_verdict() {
     let finished = sets.linkrate("compare set later").expect_code(2);
     assert_eq!(
         finished.stderr,
-        "error: no row is judged: fewer than 5 blocks of both sets\n\
+        "error: no row is judged: fewer than 5 blocks\n\
          hint: measure at least 5 blocks of both sets\n"
     );
     assert!(finished.stdout.contains(" Mb/s"), "{}", finished.stdout);
