@@ -107,31 +107,36 @@ fn named(set: &SetSummary) -> String {
 
 /// Measure by measure: all cells together, then each by itself.
 fn cells(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
-    let together = |row: &MeasureRow| {
-        let has_it = |cell: &&CellComparison| {
-            cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
-        };
-        let (hosts, adapters): (Vec<_>, Vec<_>) =
-            comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
-        let name = match hosts.is_empty() || adapters.is_empty() {
-            true => "all cells",
-            false => "cells that the adapter limits",
-        };
-        let behind = if adapters.is_empty() { hosts } else { adapters };
-        let mark = if behind.into_iter().any(|cell| is_of_host(comparison, cell)) {
-            HOST_LIMITED
-        } else {
-            ""
-        };
-        (format!("{name}{mark}"), row.clone())
-    };
-    let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(together).collect();
+    let mut rows: Vec<Row<'_>> =
+        comparison.overall.iter().map(|row| together(comparison, row)).collect();
     for cell in &comparison.cells {
-        let mark = if is_of_host(comparison, cell) { HOST_LIMITED } else { "" };
-        let name = format!("{}{mark}", labels::cell(&cell.levels));
-        rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
+        let (name, of_host) = (labels::cell(&cell.levels), is_of_host(comparison, cell));
+        rows.extend(cell.rows.iter().map(|row| Row { name: name.clone(), of_host, row }));
     }
     grouped(rows, comparison)
+}
+
+/// A row with its name.
+struct Row<'c> {
+    name: String,
+    of_host: bool,
+    row: &'c MeasureRow,
+}
+
+/// The row of all cells together.
+fn together<'c>(comparison: &'c StudyComparison, row: &'c MeasureRow) -> Row<'c> {
+    let has_it = |cell: &&CellComparison| {
+        cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
+    };
+    let (hosts, adapters): (Vec<_>, Vec<_>) =
+        comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
+    let name = match hosts.is_empty() || adapters.is_empty() {
+        true => "all cells",
+        false => "cells that the adapter limits",
+    };
+    let behind = if adapters.is_empty() { hosts } else { adapters };
+    let of_host = behind.into_iter().any(|cell| is_of_host(comparison, cell));
+    Row { name: name.to_owned(), of_host, row }
 }
 
 /// Whether something other than the adapter limited a cell in either set, where there is an adapter.
@@ -142,18 +147,19 @@ fn is_of_host(comparison: &StudyComparison, cell: &CellComparison) -> bool {
 
 /// The pairs of a fleet that are better or worse, or that one set has alone.
 fn pairs(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
-    let named = |pair: &PairComparison| {
-        let ends = format!("{} → {}", pair.sender, pair.receiver);
-        let name = match comparison.cells.len() {
-            1 => ends,
-            _ => format!("{ends}, {}", labels::cell(&pair.levels)),
-        };
-        let cell = comparison.cells.iter().find(|cell| cell.levels == pair.levels);
-        let of_host = cell.is_some_and(|cell| is_of_host(comparison, cell));
-        let name = if of_host { format!("{name}{HOST_LIMITED}") } else { name };
-        (name, pair.row.clone())
+    grouped(apart(comparison).map(|pair| named_pair(comparison, pair)).collect(), comparison)
+}
+
+/// The row of a pair.
+fn named_pair<'c>(comparison: &'c StudyComparison, pair: &'c PairComparison) -> Row<'c> {
+    let ends = format!("{} → {}", pair.sender, pair.receiver);
+    let name = match comparison.cells.len() {
+        1 => ends,
+        _ => format!("{ends}, {}", labels::cell(&pair.levels)),
     };
-    grouped(apart(comparison).map(named).collect(), comparison)
+    let cell = comparison.cells.iter().find(|cell| cell.levels == pair.levels);
+    let of_host = cell.is_some_and(|cell| is_of_host(comparison, cell));
+    Row { name, of_host, row: &pair.row }
 }
 
 /// The pairs that stand out.
@@ -164,13 +170,11 @@ fn apart(comparison: &StudyComparison) -> impl Iterator<Item = &PairComparison> 
 }
 
 /// The rows of each measure together.
-fn grouped(
-    rows: Vec<(String, MeasureRow)>,
-    comparison: &StudyComparison,
-) -> Vec<Group<PrintedRow>> {
+fn grouped(rows: Vec<Row<'_>>, comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<((Measure, Unit), Group<PrintedRow>)> = Vec::new();
-    for (name, row) in rows {
-        let line = line(name, &row, comparison);
+    for of in rows {
+        let row = of.row;
+        let line = line(of, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
             Some((_, group)) => group.lines.push(line),
             None => {
@@ -182,13 +186,13 @@ fn grouped(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn line(name: String, row: &MeasureRow, comparison: &StudyComparison) -> PrintedRow {
+fn line(Row { name, of_host, row }: Row<'_>, comparison: &StudyComparison) -> PrintedRow {
     let figure = |figure: &Option<SetFigure>| match figure {
         Some(figure) if row.unit == Unit::Nanoseconds => number::duration(figure.interval.mean),
         Some(figure) => number::brief_mean(&Quantity { interval: figure.interval, unit: row.unit }),
         None => number::ABSENT.to_owned(),
     };
-    let (change, interval) = change(row.ratio.as_ref());
+    let (change, interval) = change(row.ratio.as_ref(), of_host);
     let (verdict, mark) = verdict(row, comparison);
     PrintedRow {
         name,
@@ -201,14 +205,14 @@ fn line(name: String, row: &MeasureRow, comparison: &StudyComparison) -> Printed
     }
 }
 
-/// The change and the ends of its interval.
-fn change(ratio: Option<&Interval>) -> (String, String) {
+/// The change, with a mark where it is of the host, and the ends of its interval.
+fn change(ratio: Option<&Interval>, of_host: bool) -> (String, String) {
     let absent = || number::ABSENT.to_owned();
     ratio.map_or_else(
         || (absent(), absent()),
         |ratio| {
-            let change = number::change(ratio);
-            (change.mean, change.ends.unwrap_or_else(absent))
+            let (change, mark) = (number::change(ratio), if of_host { HOST_LIMITED } else { "" });
+            (change.mean + mark, change.ends.unwrap_or_else(absent))
         },
     )
 }
@@ -259,9 +263,8 @@ fn effects(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<Group<PrintedRow>> = Vec::new();
     for row in &comparison.effects {
         let of_host = row.host_limited && comparison.baseline.has_adapter;
-        let mark = if of_host { HOST_LIMITED } else { "" };
-        let name = words::change_at(&row.factor, &row.from, &row.to, &row.at) + mark;
-        let (change, interval) = change(Some(&row.ratio));
+        let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
+        let (change, interval) = change(Some(&row.ratio), of_host);
         let (verdict, mark) = effect_verdict(row, comparison);
         let line = PrintedRow {
             name,

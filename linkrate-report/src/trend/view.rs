@@ -96,10 +96,9 @@ fn is_of_host(trend: &StudyTrend, series: &Series) -> bool {
     sets.into_iter().any(|(set, of_host)| set.summary.has_adapter && *of_host == Some(true))
 }
 
-/// The name with its mark.
-fn marked(trend: &StudyTrend, series: &Series) -> String {
-    let mark = if is_of_host(trend, series) { HOST_LIMITED } else { "" };
-    format!("{}{mark}", name(series))
+/// The mark of a series.
+fn mark(trend: &StudyTrend, series: &Series) -> &'static str {
+    if is_of_host(trend, series) { HOST_LIMITED } else { "" }
 }
 
 fn name(series: &Series) -> String {
@@ -134,11 +133,14 @@ fn by_measure<'a, T>(
 fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group<Line>> {
     let line = |series: &Series| {
         Ok(Line {
-            name: marked(trend, series),
+            name: name(series),
             history: history(series),
             newest: series.points.iter().rev().flatten().next().map_or_else(
                 || number::ABSENT.to_owned(),
-                |point| printed(series.unit, &Interval { low: None, high: None, ..point.interval }),
+                |point| {
+                    let alone = Interval { low: None, high: None, ..point.interval };
+                    printed(series.unit, &alone) + mark(trend, series)
+                },
             ),
             changes: series.changes.iter().map(|change| reported(trend, change)).collect(),
         })
@@ -302,7 +304,7 @@ fn picture(trend: &StudyTrend, series: &Series) -> Result<Picture, ReportError> 
             format!("{} {figure}", set.summary.results)
         })
         .collect();
-    let name = marked(trend, series);
+    let name = format!("{}{}", name(series), mark(trend, series));
     both(name.clone(), format!("{changes}. {}", figures.join("; ")), |size| {
         levels::draw(&name, &chart, size)
     })
