@@ -12,7 +12,7 @@ const NIGHTS: usize = 16;
 const CHANGED: usize = 10;
 
 /// Sets with a little scatter; in the later ones another kernel, with a cell that sends a fifth less.
-fn sets() -> Vec<StoredStudy> {
+pub fn sets() -> Vec<StoredStudy> {
     let of_night = |night: usize| {
         let day = night as u64;
         let mut set = quick_runs_of("tso");
@@ -79,6 +79,14 @@ fn a_series_with_a_gap_is_no_column_and_is_told() {
     }
     let whole = found.series().filter(|series| series.points.iter().all(Option::is_some)).count();
     assert_eq!(header.split(',').count(), 6 + whole);
+}
+
+#[test]
+fn too_few_sets_are_not_judged() {
+    let found = trend(&sets()[..2], &Criteria::default()).unwrap();
+    let text = linkrate_report::trend::markdown(&found).unwrap();
+    let expected = format!("no row is judged: fewer than {} sets", found.fewest_sets);
+    assert!(text.to_lowercase().contains(&expected), "{text}");
 }
 
 #[test]
