@@ -161,10 +161,15 @@ fn conclusion(worth: &Paybacks) -> String {
         (some, all) => format!("in {some} of {}", count(all, "comparison")),
     };
     let mut text = format!("Handing a connection to the adapter pays {cases}");
-    let of_host = pays.iter().filter(|of| of.host_limited).count();
-    if of_host > 0 {
-        text = format!("{text} ({of_host} limited by this host)");
+    // what this host limits is no figure of the adapter
+    let (of_host, of_adapter): (Vec<&Payback>, Vec<&Payback>) =
+        pays.iter().copied().partition(|of| of.host_limited);
+    match (of_host.len(), of_adapter.is_empty()) {
+        (0, _) => {}
+        (some, true) => text = format!("{text} ({some} limited by this host)"),
+        (some, false) => text = format!("{text} ({some} limited by this host, left out)"),
     }
+    let pays = if of_adapter.is_empty() { of_host } else { of_adapter };
     match &pays[..] {
         [] => {}
         [only] => text = format!("{text}, after {}", point(only)),
@@ -358,8 +363,15 @@ mod tests {
         assert_eq!(fields(&of_host)[1], "0.500 ±10 % ‡");
         let kib = ["97.7", "87.9 to 107.4", "293 (264 to 322)"];
         assert_eq!(fields(&pays)[3..], kib);
+        let text = sentences(&worth(vec![of_host.clone(), of_host.clone()])).remove(0);
+        assert!(text.contains("in all 2 comparisons (2 limited by this host), after"), "{text}");
+        // beside those of the adapter its figures are in no range
+        let later = payback("receive", Some(2e6), Outcome::Pays);
+        let of_host = Payback { host_limited: true, ..later };
         let text = sentences(&worth(vec![pays, of_host])).remove(0);
-        assert!(text.contains("in all 2 comparisons (1 limited by this host), after"), "{text}");
+        let expected = "in all 2 comparisons (1 limited by this host, left out), after 97.7 KiB to \
+                        293 KiB without the emulated driver (transmit, before traffic).";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
