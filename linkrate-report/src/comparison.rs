@@ -16,6 +16,7 @@ use crate::{ReportError, json};
 pub(crate) mod view;
 
 use view::{Mark, PrintedRow, View};
+pub use view::{result, unjudged};
 
 const TEMPLATE: &str = include_str!("../templates/comparison.md");
 

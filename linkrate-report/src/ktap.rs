@@ -5,6 +5,9 @@
 //! so it never fails. A published change passes that has its sign here, and fails that has the other one. A figure of
 //! the A/A test fails that differs by more than the smallest effect that counts. What the runs do not decide is
 //! skipped with the reason.
+//!
+//! The protocol has no mark of a result. A line before it says where something other than the adapter limited a cell, so
+//! that the figures are those of this machine.
 
 use std::fmt::Write as _;
 
@@ -18,6 +21,7 @@ use linkrate_study::results::{
 use crate::answer::checks;
 use crate::answer::testbed::Testbed;
 use crate::layout::clean;
+use crate::words::marks;
 use crate::{number, words};
 
 /// Results as KTAP.
@@ -45,14 +49,35 @@ enum Outcome {
     Skipped(String),
 }
 
+/// A test with what became of it, and whether its figures are of this machine.
+struct Case {
+    name: String,
+    outcome: Outcome,
+    is_of_host: bool,
+}
+
+impl Case {
+    fn of((name, outcome): (String, Outcome), is_of_host: bool) -> Self {
+        Self { name, outcome, is_of_host }
+    }
+}
+
 /// The results, with lines about the environment of the test.
 pub fn document(results: &StudyResults, environment: &[String]) -> Ktap {
-    let mut cases: Vec<(String, Outcome)> = Vec::new();
-    cases.extend(results.cells.iter().map(|one| cell(results, one)));
-    cases.extend(results.effects.iter().map(|one| effect(results, one)));
-    cases.extend(checks::changes(results).into_iter().map(|one| published(results, one)));
-    let of_aa =
-        |aa: &Aa| aa.ratios.iter().map(|one| self::aa(results, aa, one)).collect::<Vec<_>>();
+    let of_cell =
+        |one: &CellResult| Case::of(cell(results, one), !marks::of_cell(results, one).is_empty());
+    let of_effect =
+        |one: &Effect| Case::of(effect(results, one), !marks::of_effect(results, one).is_empty());
+    // it says so by itself
+    let of_published = |one: &PublishedResult| Case::of(published(results, one), false);
+    // it asks for the method, not for the adapter
+    let of_aa = |aa: &Aa| {
+        let all = aa.ratios.iter().map(|one| Case::of(self::aa(results, aa, one), false));
+        all.collect::<Vec<_>>()
+    };
+    let mut cases: Vec<Case> = results.cells.iter().map(of_cell).collect();
+    cases.extend(results.effects.iter().map(of_effect));
+    cases.extend(checks::changes(results).into_iter().map(of_published));
     cases.extend(results.aa.iter().flat_map(of_aa));
     let mut text = format!("{VERSION}1..{}\n", cases.len());
     let about = format!(
@@ -66,7 +91,7 @@ pub fn document(results: &StudyResults, environment: &[String]) -> Ktap {
     // writing to a String does not fail
     said.for_each(|line| _ = writeln!(text, "# {}", clean(&line)));
     let mut counts = [0; 3];
-    for (number, (name, outcome)) in (1..).zip(cases) {
+    for (number, Case { name, outcome, is_of_host }) in (1..).zip(cases) {
         let (at, result, known) = match outcome {
             Outcome::Passed(known) => (0, "ok", known),
             Outcome::Failed(known) => (1, "not ok", known),
@@ -75,6 +100,9 @@ pub fn document(results: &StudyResults, environment: &[String]) -> Ktap {
         counts[at] += 1;
         // a name ends at the hash
         let name = clean(&name).replace('#', "_");
+        if is_of_host {
+            _ = writeln!(text, "# {}: {}", name.trim_end(), marks::OF_THE_HOST);
+        }
         _ = writeln!(text, "{result} {number} {} # {}", name.trim_end(), clean(&known));
     }
     let [passed, failed, skipped] = counts;

@@ -222,12 +222,18 @@ mod tests {
         let cell = |name: &str, runs, rate: &[f64], demand: &[f64]| CellProgress {
             levels: Levels(vec![("offload".to_owned(), Level::Text(name.to_owned()))]),
             runs,
+            host_limited: Some(true),
             metrics: vec![
                 figure(Measure::Throughput, Unit::BitsPerSecond, 9.41e9, rate),
                 figure(Measure::ServiceDemand, Unit::MicrosecondsPerKb, 0.8612, demand),
             ],
         };
-        let empty = CellProgress { levels: Levels::default(), runs: 0, metrics: Vec::new() };
+        let empty = CellProgress {
+            levels: Levels::default(),
+            runs: 0,
+            host_limited: None,
+            metrics: Vec::new(),
+        };
         let long: Vec<f64> = (0..20).rev().map(|n| 0.02 * 1.2f64.powi(n)).collect();
         StudyProgress {
             study: "tso".to_owned(),

@@ -166,7 +166,8 @@ fn base(unit: Unit) -> (&'static str, f64) {
         Unit::BitsPerSecond => ("bytes_per_second", 1.0 / 8.0),
         Unit::MicrosecondsPerKb => ("seconds_per_byte", 1e-6 / 1024.0),
         Unit::MicrosecondsPerTransaction => ("seconds_per_transaction", 1e-6),
-        Unit::TransactionsPerSecond => ("transactions_per_second", 1.0),
+        // the name of the measure is before it
+        Unit::TransactionsPerSecond => ("per_second", 1.0),
         Unit::TransfersPerSecond => ("transfers_per_second", 1.0),
         Unit::FilesPerSecond => ("files_per_second", 1.0),
         Unit::Percent => ("ratio", 1e-2),
@@ -183,7 +184,7 @@ fn about(measure: Measure) -> &'static str {
         Measure::Throughput => "Received payload, both directions together",
         Measure::Transmit => "Payload that the system under test sent",
         Measure::Receive => "Payload that the system under test received",
-        Measure::Transactions => "Transactions, transfers or files",
+        Measure::Transactions => "Transactions that ended",
         Measure::ServiceDemand => "CPU time of the system under test",
         Measure::Cpu => "Busy share of the CPUs of the system under test",
         Measure::LatencyP50 => "Median latency of a run",
@@ -223,9 +224,18 @@ pub fn results(results: &StudyResults) -> String {
         self::cell(&mut all, &results.study, cell);
     }
     for effect in &results.effects {
-        self::effect(&mut all, &results.study, effect);
+        self::effect(&mut all, results, effect);
     }
     all.text()
+}
+
+/// Whether something other than the adapter limited a cell, as a state beside its figures: a label on each of them would
+/// make another series of one that changes.
+fn host_limited(all: &mut Exposition, labels: &Labels, is_of_host: Option<bool>) {
+    let Some(is_of_host) = is_of_host else { return };
+    let help = "Whether something other than the adapter limited a cell, so that its figures are of this host";
+    let value = f64::from(u8::from(is_of_host));
+    all.gauge("linkrate_host_limited", "", help, labels.clone(), value);
 }
 
 fn runs(all: &mut Exposition, labels: &Labels, outcome: &str, count: u32) {
@@ -237,6 +247,7 @@ fn cell(all: &mut Exposition, study: &str, cell: &CellResult) {
     let labels = labels(study, &cell.levels);
     let outcomes = [("measured", cell.runs), ("failed", cell.failed), ("left-out", cell.left_out)];
     outcomes.into_iter().for_each(|(outcome, count)| runs(all, &labels, outcome, count));
+    host_limited(all, &labels, cell.verdict.is_of_the_host());
     let of_direction = |of: FlowDirection| {
         cell.directions.iter().find(|way| way.direction == of).map(|way| way.rate)
     };
@@ -244,13 +255,15 @@ fn cell(all: &mut Exposition, study: &str, cell: &CellResult) {
         (Measure::Throughput, cell.throughput),
         (Measure::Transmit, of_direction(FlowDirection::Transmit)),
         (Measure::Receive, of_direction(FlowDirection::Receive)),
-        (Measure::Transactions, cell.transactions.or(cell.completed)),
+        (Measure::Transactions, cell.transactions),
         (Measure::ServiceDemand, cell.service_demand),
         (Measure::Cpu, cell.cpu),
     ];
     for (of, quantity) in figures {
-        all.quantity(key(of), about(of), &labels, quantity);
+        all.quantity(&key(of), about(of), &labels, quantity);
     }
+    let help = "Transfers, or files of a backup, that ended";
+    all.quantity("completed", help, &labels, cell.completed);
     let help = "The most payload that links and buses can carry";
     all.quantity("throughput_limit", help, &labels, cell.limit);
     if let Some(latency) = &cell.latency {
@@ -284,19 +297,25 @@ fn latency(all: &mut Exposition, labels: &Labels, latency: &LatencyFigures) {
     }
 }
 
-fn effect(all: &mut Exposition, study: &str, effect: &Effect) {
+fn effect(all: &mut Exposition, results: &StudyResults, effect: &Effect) {
     let step = [
         label(MEASURE, key(effect.measure)),
         label(FACTOR, &*effect.factor),
         label(FROM, effect.from.to_string()),
         label(TO, effect.to.to_string()),
     ];
-    let labels: Labels = labels(study, &effect.at).into_iter().chain(step).collect();
+    let labels: Labels = labels(&results.study, &effect.at).into_iter().chain(step).collect();
     let help = "Ratio between two levels of a factor; 1 is no change";
     all.interval(("linkrate_effect", "ratio", 1.0), help, &labels, &effect.ratio);
     let significant = f64::from(u8::from(effect.significant));
     let help = "Whether an effect is shown to be larger than the minimum";
-    all.gauge("linkrate_effect_significant", "", help, labels, significant);
+    all.gauge("linkrate_effect_significant", "", help, labels.clone(), significant);
+    // of imported runs nothing is known
+    if results.imported.is_empty() {
+        let help = "Whether something other than the adapter limited a cell of an effect";
+        let host_limited = f64::from(u8::from(effect.host_limited));
+        all.gauge("linkrate_effect_host_limited", "", help, labels, host_limited);
+    }
 }
 
 /// A study while it runs.
@@ -328,9 +347,10 @@ pub fn progress(progress: &StudyProgress) -> String {
     for cell in &progress.cells {
         let labels = labels(&progress.study, &cell.levels);
         runs(&mut all, &labels, "measured", cell.runs);
+        host_limited(&mut all, &labels, cell.host_limited);
         for figure in &cell.metrics {
             let (stem, help) = (key(figure.measure), about(figure.measure));
-            all.quantity(stem, help, &labels, Some(figure.quantity));
+            all.quantity(&stem, help, &labels, Some(figure.quantity));
         }
     }
     all.text()

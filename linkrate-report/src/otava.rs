@@ -4,11 +4,14 @@
 //! A column is a measure of a cell or of an effect. Otava needs a figure in every row, so a series that lacks one in
 //! a set is left out, and told. An effect is a ratio, which may grow because its denominator fell: it is never a
 //! regression, and Otava knows no metric without a better direction, so effects are columns and no metrics.
+//!
+//! A column of figures has no room for a mark. So a column of text names the cells of a set that something other than the
+//! adapter limited: their figures, and the effects between them, are those of that machine.
 
 use std::fmt::Write as _;
 
 use linkrate_study::quantity::{Measure, Unit};
-use linkrate_study::trend::{Series, StudyTrend, Subject, TrendSet};
+use linkrate_study::trend::{Series, StudyTrend, Subject};
 
 use crate::csv::no_formula;
 use crate::flent::iso;
@@ -18,16 +21,34 @@ use crate::{ReportError, words};
 const TIME: &str = "time";
 
 /// A column of text: its name and where it comes from.
-type Attribute = (&'static str, fn(&TrendSet) -> String);
+type Attribute = (&'static str, fn(&StudyTrend, usize) -> String);
 
-const ATTRIBUTES: [Attribute; 4] = [
-    ("results", |set| set.summary.results.clone()),
-    ("linkrate_version", |set| set.summary.linkrate_version.clone()),
-    ("kernel", |set| set.summary.facts.get("kernel").cloned().unwrap_or_default()),
-    ("changed_conditions", |set| {
-        set.changed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" ")
+const ATTRIBUTES: [Attribute; 5] = [
+    ("results", |trend, at| trend.sets[at].summary.results.clone()),
+    ("linkrate_version", |trend, at| trend.sets[at].summary.linkrate_version.clone()),
+    ("kernel", |trend, at| trend.sets[at].summary.facts.get("kernel").cloned().unwrap_or_default()),
+    ("changed_conditions", |trend, at| {
+        trend.sets[at].changed.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(" ")
     }),
+    ("host_limited", host_limited),
 ];
+
+/// The cells of a set that something other than the adapter limited, as in the names of columns; `all` for the only one.
+fn host_limited(trend: &StudyTrend, at: usize) -> String {
+    let is_of_host = |series: &&Series| series.host_limited[at] == Some(true);
+    let mut cells = Vec::new();
+    for series in trend.cells.iter().filter(is_of_host) {
+        let Subject::Cell { levels } = &series.subject else { continue };
+        let cell = match levels.0.is_empty() {
+            true => "all".to_owned(),
+            false => one_word(&words::assignments(levels)),
+        };
+        if !cells.contains(&cell) {
+            cells.push(cell);
+        }
+    }
+    cells.join(" ")
+}
 
 /// What Otava reads.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +71,7 @@ impl Otava {
         let header = [TIME.to_owned()].into_iter().chain(attributes).chain(metrics.clone());
         writer.write_record(header.map(no_formula))?;
         for (at, set) in trend.sets.iter().enumerate() {
-            let attributes = ATTRIBUTES.map(|(_, of)| of(set));
+            let attributes = ATTRIBUTES.map(|(_, of)| of(trend, at));
             let figures = whole.iter().filter_map(|series| series.points[at]);
             let figures = figures.map(|figure| figure.interval.mean.to_string());
             let time = [iso(set.summary.started_unix_ms)].into_iter();
@@ -99,7 +120,8 @@ fn column(series: &Series) -> String {
         Unit::BitsPerSecond => "_bit_per_s",
         Unit::MicrosecondsPerKb => "_us_per_kb",
         Unit::MicrosecondsPerTransaction => "_us_per_transaction",
-        Unit::TransactionsPerSecond => "_transactions_per_s",
+        // the name of the measure is before it
+        Unit::TransactionsPerSecond => "_per_s",
         Unit::TransfersPerSecond => "_transfers_per_s",
         Unit::FilesPerSecond => "_files_per_s",
         Unit::Percent => "_percent",
@@ -118,5 +140,10 @@ fn column(series: &Series) -> String {
         ],
     };
     let parts = parts.into_iter().filter(|part| !part.is_empty());
-    parts.collect::<Vec<_>>().join(":").replace(' ', ":")
+    one_word(&parts.collect::<Vec<_>>().join(":"))
+}
+
+/// The same without blanks.
+fn one_word(text: &str) -> String {
+    text.replace(' ', ":")
 }

@@ -126,6 +126,10 @@ pub struct SetSummary {
     /// The directory it was read from, for the terminal; in no document.
     #[serde(skip)]
     pub directory: String,
+    /// Whether there is an adapter whose figures could be told from those of the machine, for the mark of those that
+    /// something else limited; in no document.
+    #[serde(skip)]
+    pub has_adapter: bool,
 }
 
 /// The figure of one cell in one set.
@@ -170,6 +174,8 @@ pub struct CellComparison {
     /// Whether something other than the adapter limited the cell in the baseline. Beside cells that the adapter
     /// limited, overall leaves it out.
     pub host_limited: bool,
+    /// The same in the candidate.
+    pub candidate_host_limited: bool,
     /// Its measures; measures that neither set has are left out.
     pub rows: Vec<MeasureRow>,
 }
@@ -247,6 +253,8 @@ pub struct EffectRow {
     pub baseline: Interval,
     /// The effect in the candidate.
     pub candidate: Interval,
+    /// Whether something other than the adapter limited one of the cells in either set.
+    pub host_limited: bool,
     /// The candidate's effect to the baseline's; 1 is the same effect.
     pub ratio: Interval,
     /// Those of the ratio, adjusted for the number of effects; absent if the row is not judged.
@@ -385,7 +393,7 @@ pub fn compare(
         warnings
             .push("The sets have different minimum effects; the baseline's is used.".to_owned());
     }
-    warnings.extend(rows::together(&overall));
+    warnings.extend(rows::together(&overall, &cells));
     // sysctls and disciplines stand beside the facts where they differ
     let [before, after] = rows.summaries();
     let reported = |(mut summary, set): (SetSummary, &&StoredStudy)| {

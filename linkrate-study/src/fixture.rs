@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use linkrate_model::failure::{Failure, Timeline};
+use linkrate_model::latency::Latency;
 use linkrate_model::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
     OtherProgram, PortEvidence, SenderTimes, ThreadTime, Traffic,
@@ -208,6 +209,22 @@ pub fn counted(tx_link: f64, rx_link: f64) -> Box<AdapterEvidence> {
         device_threads: vec![thread.clone(), ThreadTime { cpu_ns: 200_000_000, ..thread }],
         ..AdapterEvidence::default()
     })
+}
+
+/// Latencies of this median, of which the 99th percentile may not be known.
+pub fn latency(p50_ns: u64, p99_ns: Option<u64>) -> Latency {
+    Latency {
+        count: 40_000,
+        mean_ns: 42e3,
+        min_ns: 20_000,
+        p50_ns: Some(p50_ns),
+        p90_ns: Some(50_000),
+        p99_ns,
+        p99_9_ns: Some(200_000),
+        p99_99_ns: Some(300_000),
+        max_ns: 400_000,
+        open_share: 0.0,
+    }
 }
 
 /// A run that failed at a knob.

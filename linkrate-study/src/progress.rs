@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::analysis::effects::comparisons;
 use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::stop_inputs::stop_inputs;
-use crate::analysis::uncertainty;
+use crate::analysis::{shares, uncertainty};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity};
 use crate::store::{StoredPlan, StoredStudy};
@@ -81,6 +81,10 @@ pub struct CellProgress {
     pub levels: Levels,
     /// Good runs.
     pub runs: u32,
+    /// Whether something other than the adapter limits it, so that its figures are of this machine; absent without a
+    /// good run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_limited: Option<bool>,
     /// Its rate and its service demand; those without a good run are left out.
     pub metrics: Vec<FigureProgress>,
 }
@@ -186,9 +190,11 @@ fn cell_progress(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64)
         })
     });
     let good = runs.cell(index).iter().filter(|run| run.is_good());
+    let verdict = shares::verdict(runs.cell(index).iter().copied(), study.testbed.scale);
     CellProgress {
         levels: cell.levels.clone(),
         runs: count(good.count()),
+        host_limited: verdict.is_of_the_host(),
         metrics: figures.collect(),
     }
 }
@@ -335,6 +341,10 @@ mod tests {
         assert_eq!(none.history.len(), 6);
         assert_eq!(none.history.last().copied(), none.half_width);
         assert_eq!(look.cells[2].metrics[0].half_width, Some(0.0));
+        // on veth there is no link that could have limited them, and without a run nothing is known
+        assert!(look.cells.iter().all(|cell| cell.host_limited == Some(true)));
+        let before = StudyProgress::of(&ladder(0), BEGAN);
+        assert!(before.cells.iter().all(|cell| cell.host_limited.is_none()));
     }
 
     #[test]

@@ -99,6 +99,9 @@ pub struct Series {
     pub unit: Unit,
     /// The figure of each set with the interval within it; null where a set has none.
     pub points: Vec<Option<SetFigure>>,
+    /// Of each set, whether something other than the adapter limited the cell, or one of both cells of the effect; null
+    /// where nothing is known of it.
+    pub host_limited: Vec<Option<bool>>,
     /// Changes of the level, in order of time.
     pub changes: Vec<LevelChange>,
 }
@@ -284,6 +287,8 @@ struct Figures {
 #[derive(Debug, Clone, Default)]
 struct OfSet {
     by_block: Vec<f64>,
+    /// Whether something other than the adapter limited it; `None` where nothing is known of it.
+    host_limited: Option<bool>,
     /// How far the figure may lie from what was measured.
     uncertainty: Reach,
 }
@@ -292,11 +297,14 @@ struct OfSet {
 fn cell_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
     let mut found = Vec::new();
     for cell in &newest.plan.study.cells {
+        let of_cell = |set: &Set<'_>| find(&set.stored.plan.study, &cell.levels);
+        let limited: Vec<Option<bool>> =
+            sets.iter().map(|set| set.is_of_the_host(of_cell(set)?)).collect();
         for (measure, unit) in measures(&cell.spec) {
-            let by_set = sets.iter().map(|set| {
-                let index = find(&set.stored.plan.study, &cell.levels);
-                index.map_or_else(OfSet::default, |index| OfSet {
+            let by_set = sets.iter().zip(&limited).map(|(set, host_limited)| {
+                of_cell(set).map_or_else(OfSet::default, |index| OfSet {
                     by_block: set.by_block(index, measure).into_values().collect(),
+                    host_limited: *host_limited,
                     uncertainty: set.uncertainty(index, measure),
                 })
             });
@@ -316,13 +324,21 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
     let cells = &newest.plan.study.cells;
     let mut found = Vec::new();
     for comparison in comparisons(&newest.plan.study) {
+        let ends = |set: &Set<'_>| {
+            let index = |cell: usize| find(&set.stored.plan.study, &cells[cell].levels);
+            index(comparison.from_cell).zip(index(comparison.to_cell))
+        };
+        let of_host = |set: &Set<'_>| {
+            let (from, to) = ends(set)?;
+            Some(set.is_of_the_host(from)? || set.is_of_the_host(to)?)
+        };
+        let limited: Vec<Option<bool>> = sets.iter().map(of_host).collect();
         for measure in comparison.measures.iter().copied().filter(|one| one.is_whole()) {
-            let by_set = sets.iter().map(|set| {
-                let index = |cell: usize| find(&set.stored.plan.study, &cells[cell].levels);
-                let ends = (index(comparison.from_cell), index(comparison.to_cell));
-                let (Some(from), Some(to)) = ends else { return OfSet::default() };
+            let by_set = sets.iter().zip(&limited).map(|(set, host_limited)| {
+                let Some((from, to)) = ends(set) else { return OfSet::default() };
                 OfSet {
                     by_block: set.ratios(from, to, measure),
+                    host_limited: *host_limited,
                     uncertainty: Reach::of_ratio(
                         [from, to].map(|cell| uncertainty::of_cell(&set.runs, cell, measure)),
                     ),
@@ -381,6 +397,7 @@ impl Judge {
                 .iter()
                 .map(|of_set| figure(&figures.subject, of_set, self.confidence))
                 .collect(),
+            host_limited: figures.by_set.iter().map(|of_set| of_set.host_limited).collect(),
             subject: figures.subject,
             measure: figures.measure,
             unit: figures.unit,

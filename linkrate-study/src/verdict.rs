@@ -431,6 +431,11 @@ impl Verdict {
             && self.directions.iter().all(|way| way.bottleneck.is_of_the_adapter())
     }
 
+    /// Whether something other than the adapter limited a direction; `None` where nothing is known of it.
+    pub fn is_of_the_host(&self) -> Option<bool> {
+        (!self.directions.is_empty()).then(|| !self.is_of_the_adapter())
+    }
+
     /// Whether each loaded direction was at what links and buses can carry, or tape drives take.
     pub fn is_at_its_limit(&self) -> bool {
         let is = |bound: &Bottleneck| {

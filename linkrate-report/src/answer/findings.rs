@@ -38,7 +38,8 @@ fn failures(results: &StudyResults) -> Option<String> {
             true => of.fault.phrase().to_owned(),
             false => labels::cell(&cell.levels),
         };
-        format!("{} ({name})", number::duration(gap(of)))
+        let bound = if words::failure::is_open(of) { "more than " } else { "" };
+        format!("{bound}{} ({name})", number::duration(gap(of)))
     };
     let (shortest, longest) = (with_gap().min_by(order)?, with_gap().max_by(order)?);
     Some(match with_gap().count() {

@@ -132,11 +132,7 @@ fn sentence(
                     Says::Changed(text) => text.clone(),
                 };
                 // of one clause among others
-                match (clause.of_host && !all_of_host, text.strip_suffix(')')) {
-                    (false, _) => text,
-                    (true, Some(noted)) => format!("{noted}; {OF_THIS_HOST})"),
-                    (true, None) => format!("{text} ({OF_THIS_HOST})"),
-                }
+                if clause.of_host && !all_of_host { noted(text, OF_THIS_HOST) } else { text }
             });
             labels::listed(&texts.collect::<Vec<_>>())
         }
@@ -149,6 +145,19 @@ fn sentence(
 
 /// Behind a figure of this host among others that are not.
 const OF_THIS_HOST: &str = "limited by this host";
+
+/// Behind figures of which some are of this host.
+fn of_these(hosts: usize) -> String {
+    format!("{hosts} of these {OF_THIS_HOST}")
+}
+
+/// A text with a note in brackets, which may have some already.
+fn noted(text: String, note: &str) -> String {
+    match text.strip_suffix(')') {
+        Some(begin) => format!("{begin}; {note})"),
+        None => format!("{text} ({note})"),
+    }
+}
 
 /// What a sentence says of a measure.
 struct Clause {
@@ -321,6 +330,15 @@ fn clause(
                 }
             }
         };
+        let hosts = some.iter().filter(|effect| is_of_host(results, effect)).count();
+        let says = match (says, hosts > 0 && hosts < some.len()) {
+            (says, false) => says,
+            (Says::Unchanged(word), true) => {
+                let text = format!("{} {word}", verb("does not change", "do not change"));
+                Says::Changed(noted(text, &of_these(hosts)))
+            }
+            (Says::Changed(text), true) => Says::Changed(noted(text, &of_these(hosts))),
+        };
         return Some(Clause::of(results, &some, says));
     }
     let claimed = [claimed, joined(results, effects)].concat();
@@ -331,7 +349,7 @@ fn clause(
     let rises = claimed.len() - falls;
     let text = if falls > 0 && rises > 0 {
         let host = match is_mixed {
-            true => format!(" ({} of these {OF_THIS_HOST})", host.len()),
+            true => format!(" ({})", of_these(host.len())),
             false => String::new(),
         };
         format!(

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::layout::Note;
 use crate::table::Group;
+use crate::words::marks::{HOST_LIMITED, OF_THE_HOST};
 use crate::{number, words};
 
 /// Facts that are shown even where both sets have the same.
@@ -106,37 +107,59 @@ fn named(set: &SetSummary) -> String {
 
 /// Measure by measure: all cells together, then each by itself.
 fn cells(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
-    let together = |row: &MeasureRow| {
-        let has_it = |cell: &&CellComparison| {
-            cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
-        };
-        let (hosts, adapters): (Vec<_>, Vec<_>) =
-            comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
-        let name = match hosts.is_empty() || adapters.is_empty() {
-            true => "all cells",
-            false => "cells that the adapter limits",
-        };
-        (name.to_owned(), row.clone())
-    };
-    let mut rows: Vec<(String, MeasureRow)> = comparison.overall.iter().map(together).collect();
+    let mut rows: Vec<Row<'_>> =
+        comparison.overall.iter().map(|row| together(comparison, row)).collect();
     for cell in &comparison.cells {
-        let name = labels::cell(&cell.levels);
-        rows.extend(cell.rows.iter().map(|row| (name.clone(), row.clone())));
+        let (name, of_host) = (labels::cell(&cell.levels), is_of_host(comparison, cell));
+        rows.extend(cell.rows.iter().map(|row| Row { name: name.clone(), of_host, row }));
     }
     grouped(rows, comparison)
 }
 
+/// A row with its name.
+struct Row<'c> {
+    name: String,
+    of_host: bool,
+    row: &'c MeasureRow,
+}
+
+/// The row of all cells together.
+fn together<'c>(comparison: &'c StudyComparison, row: &'c MeasureRow) -> Row<'c> {
+    let has_it = |cell: &&CellComparison| {
+        cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
+    };
+    let (hosts, adapters): (Vec<_>, Vec<_>) =
+        comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
+    let name = match hosts.is_empty() || adapters.is_empty() {
+        true => "all cells",
+        false => "cells that the adapter limits",
+    };
+    let behind = if adapters.is_empty() { hosts } else { adapters };
+    let of_host = behind.into_iter().any(|cell| is_of_host(comparison, cell));
+    Row { name: name.to_owned(), of_host, row }
+}
+
+/// Whether something other than the adapter limited a cell in either set, where there is an adapter.
+fn is_of_host(comparison: &StudyComparison, cell: &CellComparison) -> bool {
+    let limited = cell.host_limited || cell.candidate_host_limited;
+    comparison.baseline.has_adapter && limited
+}
+
 /// The pairs of a fleet that are better or worse, or that one set has alone.
 fn pairs(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
-    let named = |pair: &PairComparison| {
-        let ends = format!("{} → {}", pair.sender, pair.receiver);
-        let name = match comparison.cells.len() {
-            1 => ends,
-            _ => format!("{ends}, {}", labels::cell(&pair.levels)),
-        };
-        (name, pair.row.clone())
+    grouped(apart(comparison).map(|pair| named_pair(comparison, pair)).collect(), comparison)
+}
+
+/// The row of a pair.
+fn named_pair<'c>(comparison: &'c StudyComparison, pair: &'c PairComparison) -> Row<'c> {
+    let ends = format!("{} → {}", pair.sender, pair.receiver);
+    let name = match comparison.cells.len() {
+        1 => ends,
+        _ => format!("{ends}, {}", labels::cell(&pair.levels)),
     };
-    grouped(apart(comparison).map(named).collect(), comparison)
+    let cell = comparison.cells.iter().find(|cell| cell.levels == pair.levels);
+    let of_host = cell.is_some_and(|cell| is_of_host(comparison, cell));
+    Row { name, of_host, row: &pair.row }
 }
 
 /// The pairs that stand out.
@@ -147,13 +170,11 @@ fn apart(comparison: &StudyComparison) -> impl Iterator<Item = &PairComparison> 
 }
 
 /// The rows of each measure together.
-fn grouped(
-    rows: Vec<(String, MeasureRow)>,
-    comparison: &StudyComparison,
-) -> Vec<Group<PrintedRow>> {
+fn grouped(rows: Vec<Row<'_>>, comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<((Measure, Unit), Group<PrintedRow>)> = Vec::new();
-    for (name, row) in rows {
-        let line = line(name, &row, comparison);
+    for of in rows {
+        let row = of.row;
+        let line = line(of, comparison);
         match groups.iter_mut().find(|(of, _)| *of == (row.measure, row.unit)) {
             Some((_, group)) => group.lines.push(line),
             None => {
@@ -165,13 +186,13 @@ fn grouped(
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-fn line(name: String, row: &MeasureRow, comparison: &StudyComparison) -> PrintedRow {
+fn line(Row { name, of_host, row }: Row<'_>, comparison: &StudyComparison) -> PrintedRow {
     let figure = |figure: &Option<SetFigure>| match figure {
         Some(figure) if row.unit == Unit::Nanoseconds => number::duration(figure.interval.mean),
         Some(figure) => number::brief_mean(&Quantity { interval: figure.interval, unit: row.unit }),
         None => number::ABSENT.to_owned(),
     };
-    let (change, interval) = change(row.ratio.as_ref());
+    let (change, interval) = change(row.ratio.as_ref(), of_host);
     let (verdict, mark) = verdict(row, comparison);
     PrintedRow {
         name,
@@ -184,14 +205,14 @@ fn line(name: String, row: &MeasureRow, comparison: &StudyComparison) -> Printed
     }
 }
 
-/// The change and the ends of its interval.
-fn change(ratio: Option<&Interval>) -> (String, String) {
+/// The change, with a mark where it is of the host, and the ends of its interval.
+fn change(ratio: Option<&Interval>, of_host: bool) -> (String, String) {
     let absent = || number::ABSENT.to_owned();
     ratio.map_or_else(
         || (absent(), absent()),
         |ratio| {
-            let change = number::change(ratio);
-            (change.mean, change.ends.unwrap_or_else(absent))
+            let (change, mark) = (number::change(ratio), if of_host { HOST_LIMITED } else { "" });
+            (change.mean + mark, change.ends.unwrap_or_else(absent))
         },
     )
 }
@@ -241,8 +262,9 @@ fn below(comparison: &StudyComparison) -> String {
 fn effects(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<Group<PrintedRow>> = Vec::new();
     for row in &comparison.effects {
+        let of_host = row.host_limited && comparison.baseline.has_adapter;
         let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
-        let (change, interval) = change(Some(&row.ratio));
+        let (change, interval) = change(Some(&row.ratio), of_host);
         let (verdict, mark) = effect_verdict(row, comparison);
         let line = PrintedRow {
             name,
@@ -295,6 +317,10 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
         };
         notes.push(note("pairs", text));
     }
+    if comparison.cells.iter().any(|cell| is_of_host(comparison, cell)) {
+        let text = format!("{OF_THE_HOST} in one of the sets");
+        notes.push(note(HOST_LIMITED.trim(), text));
+    }
     if comparison.differences.is_empty() {
         let text = "no recorded condition differs between the two sets";
         notes.push(note("tested", text.to_owned()));
@@ -319,8 +345,8 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     notes
 }
 
-/// What came out, in one sentence.
-fn result(comparison: &StudyComparison) -> String {
+/// Why rows are not judged, each reason once.
+pub fn unjudged(comparison: &StudyComparison) -> Vec<(Finding, String)> {
     let reasons = [
         (Finding::TooFew, too_few(comparison)),
         (
@@ -330,12 +356,20 @@ fn result(comparison: &StudyComparison) -> String {
         (Finding::TooFewTransactions, TOO_FEW_TRANSACTIONS.to_owned()),
         (Finding::NotMeasured, "the candidate was not measured".to_owned()),
     ];
-    let rows_of = |verdict| comparison.rows().filter(|row| row.verdict == verdict).count();
-    let unjudged = comparison.unjudged();
-    let judged = words::count(comparison.rows().count() - unjudged, "row");
+    let reasons = reasons.into_iter().filter(|(of, _)| rows_of(comparison, *of) > 0);
+    reasons.collect()
+}
+
+fn rows_of(comparison: &StudyComparison, verdict: Finding) -> usize {
+    comparison.rows().filter(|row| row.verdict == verdict).count()
+}
+
+/// What came out, in one sentence.
+pub fn result(comparison: &StudyComparison) -> String {
+    let reasons = unjudged(comparison);
+    let judged = words::count(comparison.rows().count() - comparison.unjudged(), "row");
     if !comparison.is_judged() {
-        let reasons = reasons.into_iter().filter(|(verdict, _)| rows_of(*verdict) > 0);
-        let reasons: Vec<String> = reasons.map(|(_, reason)| reason).collect();
+        let reasons: Vec<String> = reasons.into_iter().map(|(_, reason)| reason).collect();
         return format!("no row is judged: {}", reasons.join("; "));
     }
     let found = match (comparison.regressions, comparison.improvements) {
@@ -344,13 +378,16 @@ fn result(comparison: &StudyComparison) -> String {
         (worse, 0) => format!("regression: {worse} of {judged} worse"),
         (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
     };
-    let open = comparison.rows().filter(|row| row.verdict == Finding::NotShown).count();
-    let found = match open {
+    let found = match rows_of(comparison, Finding::Different) {
+        0 => found,
+        some => format!("{found}; {some} {}", words::DIFFERENT),
+    };
+    let found = match rows_of(comparison, Finding::NotShown) {
         0 => found,
         open => format!("{found}; {open} inconclusive"),
     };
-    reasons.into_iter().fold(found, |found, (verdict, reason)| match rows_of(verdict) {
-        0 => found,
-        some => format!("{found}; {} not judged: {reason}", words::count(some, "row")),
+    reasons.into_iter().fold(found, |found, (verdict, reason)| {
+        let rows = words::count(rows_of(comparison, verdict), "row");
+        format!("{found}; {rows} not judged: {reason}")
     })
 }

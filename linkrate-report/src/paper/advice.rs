@@ -122,7 +122,7 @@ fn one(
     let prefix = part_name
         .map_or_else(String::new, |part| format!("{}: ", words::capitalised(&part.to_string())));
     let Some(best) = best else {
-        return Some(without_gain(steps, factor, part, &prefix, first, others));
+        return Some(without_gain(results, steps, factor, part, &prefix, first, others));
     };
     let of_step = between(first, best);
     let subject = of_step.first()?.subject();
@@ -180,6 +180,7 @@ fn lower_case(prefix: &str, verb: &str) -> String {
 }
 
 fn without_gain(
+    results: &StudyResults,
     steps: &[Step<'_>],
     factor: &str,
     part: Option<&Level>,
@@ -207,8 +208,12 @@ fn without_gain(
         let measures = compared(&from_first);
         let differs = from_first.iter().any(|step| step.differs());
         let what = if differs { "a difference of open size" } else { "no difference" };
+        let mut effects = from_first.iter().flat_map(|step| &step.effects);
+        let of_host =
+            effects.all(|index| !marks::of_effect(results, &results.effects[*index]).is_empty());
+        let here = if of_host && !measures.is_empty() { " on this machine" } else { "" };
         let say = format!(
-            "{prefix}{} {}: {what} was shown.",
+            "{prefix}{} {}: {what} was shown{here}.",
             if prefix.is_empty() { "Between" } else { "between" },
             labels::listed(&all)
         );

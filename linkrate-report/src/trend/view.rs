@@ -11,6 +11,7 @@ use crate::layout::Note;
 use crate::number::{self, Scale};
 use crate::paper::figure::{Picture, both};
 use crate::table::Group;
+use crate::words::marks::{HOST_LIMITED, OF_THE_HOST};
 use crate::{ReportError, words};
 
 /// Bars of a history, from the lowest to the highest figure.
@@ -89,6 +90,17 @@ impl Charts {
     }
 }
 
+/// Whether something other than the adapter limited a series in a set, where there is an adapter.
+fn is_of_host(trend: &StudyTrend, series: &Series) -> bool {
+    let sets = trend.sets.iter().zip(&series.host_limited);
+    sets.into_iter().any(|(set, of_host)| set.summary.has_adapter && *of_host == Some(true))
+}
+
+/// The mark of a series.
+fn mark(trend: &StudyTrend, series: &Series) -> &'static str {
+    if is_of_host(trend, series) { HOST_LIMITED } else { "" }
+}
+
 fn name(series: &Series) -> String {
     match &series.subject {
         Subject::Cell { levels } => labels::cell(levels),
@@ -125,7 +137,10 @@ fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group<Line>> {
             history: history(series),
             newest: series.points.iter().rev().flatten().next().map_or_else(
                 || number::ABSENT.to_owned(),
-                |point| printed(series.unit, &Interval { low: None, high: None, ..point.interval }),
+                |point| {
+                    let alone = Interval { low: None, high: None, ..point.interval };
+                    printed(series.unit, &alone) + mark(trend, series)
+                },
             ),
             changes: series.changes.iter().map(|change| reported(trend, change)).collect(),
         })
@@ -210,6 +225,9 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
         let stamp = |set: &TrendSet| minute_stamp(set.summary.started_unix_ms);
         notes.push(note("sets", format!("{} to {} UTC", stamp(first), stamp(last))));
     }
+    if trend.series().any(|series| is_of_host(trend, series)) {
+        notes.push(note(HOST_LIMITED.trim(), format!("{OF_THE_HOST} in one set at least")));
+    }
     notes.extend(trend.warnings.iter().map(|text| note("warning", text.clone())));
     notes.push(note("result", result(trend)));
     notes
@@ -218,6 +236,10 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
 /// What came out, in one sentence.
 fn result(trend: &StudyTrend) -> String {
     let rows = words::count(trend.cells.len(), "row");
+    let fewest = trend.fewest_sets as usize;
+    if trend.sets.len() < fewest {
+        return format!("no row is judged: fewer than {fewest} sets");
+    }
     match (trend.worse, trend.better) {
         (0, 0) => format!("no change for the worse or the better shown in {rows}"),
         (0, better) => format!("no change for the worse; {better} of {rows} better"),
@@ -282,7 +304,7 @@ fn picture(trend: &StudyTrend, series: &Series) -> Result<Picture, ReportError> 
             format!("{} {figure}", set.summary.results)
         })
         .collect();
-    let name = name(series);
+    let name = format!("{}{}", name(series), mark(trend, series));
     both(name.clone(), format!("{changes}. {}", figures.join("; ")), |size| {
         levels::draw(&name, &chart, size)
     })

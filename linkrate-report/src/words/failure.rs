@@ -29,8 +29,8 @@ pub const COLUMNS: [Column; 11] = [
     ("by switch", |of| event(of.switch_detection.as_ref(), of.runs, NOT_DETECTED)),
     ("moved by host", |of| event(of.host_move.as_ref(), of.runs, NOT_MOVED)),
     ("by switch", |of| event(of.switch_move.as_ref(), of.runs, NOT_MOVED)),
-    ("longest gap", |of| figure(of.gap)),
-    ("of a flow", |of| figure(of.flow_gap)),
+    ("longest gap", |of| gap(of, of.gap)),
+    ("of a flow", |of| gap(of, of.flow_gap)),
     ("before", |of| figure(of.gap_before)),
     ("frames lost", |of| figure(of.frames_lost)),
     ("resent", |of| figure(of.resent)),
@@ -59,24 +59,29 @@ fn moments(cells: &[(&CellResult, &FailureFigures)]) -> String {
 /// How to read the figures, in sentences.
 pub fn note(cells: &[(&CellResult, &FailureFigures)]) -> String {
     let bytes = cells.iter().fold(0_u64, |sum, (_, of)| sum.saturating_add(of.verified_bytes));
-    let overtaken = cells.iter().filter_map(|(cell, of)| {
-        let overtaken = of.frames_reordered?;
+    // a median is 0 where frames were overtaken in few runs
+    let overtaken = cells.iter().filter(|(_, of)| of.reordered_runs > 0).map(|(cell, of)| {
         let name = labels::cell(&cell.levels);
-        let margin = number::margin(&overtaken).map(|margin| format!(" {margin}"));
-        let figure = number::significant(overtaken.interval.mean, 3) + &margin.unwrap_or_default();
-        (overtaken.interval.mean > 0.0).then(|| format!("{name}: {figure}"))
+        let frames = figure(of.frames_reordered).0;
+        format!("{name}: {frames}, in {} of {} runs", of.reordered_runs, of.runs)
     });
     let overtaken: Vec<String> = overtaken.collect();
     let order = match overtaken.is_empty() {
         true => "No frame overtook another of its connection.".to_owned(),
-        false => format!("Frames that were overtaken, per run: {}.", overtaken.join("; ")),
+        false => format!("Frames that were overtaken: {}.", overtaken.join("; ")),
+    };
+    let compared = match bytes {
+        0 => "Bytes were not compared.".to_owned(),
+        bytes => {
+            let amount = number::amount(bytes as f64);
+            format!("Every byte arrived once and in its place: {amount} were compared.")
+        }
     };
     format!(
         "{} Figures are medians over the runs, from five runs on with the confidence interval of the median (of five runs, that of 94 %). Times are from the fault. A gap is a time without a received byte: the longest one of all \
-         flows together, of the flow that was hit worst, and of a flow before the fault. Every byte \
-         arrived once and in its place: {} were compared. {order}",
-        moments(cells),
-        number::amount(bytes as f64)
+         flows together, of the flow that was hit worst, and of a flow before the fault. {compared} \
+         {order}",
+        moments(cells)
     )
 }
 
@@ -97,6 +102,20 @@ fn figure(quantity: Option<Quantity>) -> Figure {
         }
     });
     (number::plain(&quantity), ends)
+}
+
+/// A gap, which has not ended in so many runs that the median is among them or may be.
+fn gap(of: &FailureFigures, gap: Option<Quantity>) -> Figure {
+    let (text, ends) = figure(gap);
+    match is_open(of) && gap.is_some() {
+        true => (format!("> {text}"), ends),
+        false => (text, ends),
+    }
+}
+
+/// Whether nothing arrived at the end of so many runs that the median of the gaps is a bound.
+pub fn is_open(of: &FailureFigures) -> bool {
+    of.open_runs > 0 && of.open_runs.saturating_mul(2) >= of.runs
 }
 
 /// `None` where it could not be: nothing could take over.

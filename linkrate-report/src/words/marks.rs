@@ -1,6 +1,6 @@
 //! Marks of figures: the basis of published ones, and whether the adapter was what limited a cell.
 
-use linkrate_model::spec::Adapter;
+use linkrate_study::analysis::adapter;
 use linkrate_study::levels::Level;
 use linkrate_study::published::Basis;
 use linkrate_study::quantity::Quantity;
@@ -116,7 +116,7 @@ pub(crate) const OF_THE_HOST: &str = "not limited by the adapter";
 
 /// Whether there is an adapter whose figures could be told from those of the machine.
 fn has_adapter(results: &StudyResults) -> bool {
-    results.imported.is_empty() && results.adapter != Adapter::Veth.name()
+    results.imported.is_empty() && adapter::is_told(&results.adapter)
 }
 
 /// The mark behind the figures of a cell; empty where the adapter limited it.

@@ -2,7 +2,7 @@
 
 use linkrate_study::labels;
 use linkrate_study::levels::Levels;
-use linkrate_study::quantity::Quantity;
+use linkrate_study::quantity::{Interval, Quantity, Unit};
 use linkrate_study::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived};
 
 use super::count;
@@ -11,15 +11,26 @@ use crate::number::{self, ABSENT};
 use crate::table::{NAME, NUMBER, Table, TableRow, headed};
 
 /// Titles beside the cells', of what becomes of the cost of a connection offload.
-const TITLES: [&str; 6] =
-    ["offloaded", "saved", "without the driver", "pays after", "interval", "without the driver"];
+const TITLES: [&str; 6] = [
+    "offloaded",
+    "saved, µs/KB",
+    "without the driver, µs/KB",
+    "pays after, KiB",
+    "interval, KiB",
+    "without the driver, KiB",
+];
 
 /// Titles beside the cell's, of what a connection offload costs.
-const COSTS: [&str; 5] =
-    ["offloaded", "CPU time of the host", "interval", "frames wait", "program stalls"];
+const COSTS: [&str; 5] = [
+    "offloaded",
+    "CPU time of the host, µs",
+    "interval, µs",
+    "frames wait, µs",
+    "program stalls, µs",
+];
 
 /// What the tables do not say by themselves.
-const NOTE: &str = "Break-even is the CPU time of an offload over what it saves per KB; its interval is that of Fieller. \
+const NOTE: &str = "Break-even is the CPU time of an offload over what it saves per KB, which is 1 KiB; its interval is that of Fieller. \
                         \"Without the driver\" leaves out what the emulated driver saves: no real adapter \
                         has its system calls.";
 
@@ -27,7 +38,7 @@ const NOTE: &str = "Break-even is the CPU time of an offload over what it saves 
 const NOT_SHOWN: &str = "without it no saving is shown";
 
 /// Most cells that a sentence names.
-const MAX_NAMED: usize = 3;
+const MAX_NAMED: usize = 2;
 
 fn when(busy: bool) -> &'static str {
     if busy { "under traffic" } else { "before traffic" }
@@ -62,24 +73,48 @@ pub fn tables(of: &Paybacks, name: impl Fn(&Levels) -> String) -> [Option<Table>
 
 /// The fields beside the cells' name.
 fn fields(payback: &Payback) -> [String; 6] {
-    let after = match (payback.outcome, &payback.bytes) {
-        (Outcome::Pays, Some(bytes)) => number::mean(bytes),
+    let absent = || ABSENT.to_owned();
+    let bytes = payback.bytes.map(|bytes| in_unit(&bytes, BYTES_PER_KIB));
+    let after = match (payback.outcome, &bytes) {
+        (Outcome::Pays, Some(bytes)) => number::mean_without_unit(bytes),
         (Outcome::Never, _) => "never".to_owned(),
         _ => "open".to_owned(),
     };
-    let ends = payback.bytes.as_ref().and_then(number::ends);
     let mark = if payback.host_limited { HOST_LIMITED } else { "" };
+    let saved = |saved: &Quantity| with_margin(&in_unit(saved, 1.0));
+    let beside = payback.bytes_without_driver.map(|bytes| in_unit(&bytes, BYTES_PER_KIB));
+    let beside = beside.map(|bytes| {
+        let ends = ends(&bytes).map_or_else(String::new, |ends| format!(" ({ends})"));
+        format!("{}{ends}", number::mean_without_unit(&bytes))
+    });
     [
         when(payback.busy).to_owned(),
-        format!("{}{mark}", number::with_margin(&payback.saved)),
-        payback
-            .saved_without_driver
-            .as_ref()
-            .map_or_else(|| ABSENT.to_owned(), number::with_margin),
+        format!("{}{mark}", saved(&payback.saved)),
+        payback.saved_without_driver.as_ref().map_or_else(absent, saved),
         after,
-        ends.unwrap_or_else(|| ABSENT.to_owned()),
-        payback.bytes_without_driver.as_ref().map_or_else(|| ABSENT.to_owned(), with_ends),
+        bytes.as_ref().and_then(ends).unwrap_or_else(absent),
+        beside.unwrap_or_else(absent),
     ]
+}
+
+const BYTES_PER_KIB: f64 = 1024.0;
+const NS_PER_US: f64 = 1e3;
+
+/// The same in a unit that so many of its own are, which the head of a column names.
+fn in_unit(of: &Quantity, divisor: f64) -> Quantity {
+    let Interval { mean, low, high } = of.interval;
+    let [low, high] = [low, high].map(|end| end.map(|end| end / divisor));
+    Quantity { interval: Interval { mean: mean / divisor, low, high }, unit: Unit::Ratio }
+}
+
+fn with_margin(of: &Quantity) -> String {
+    let margin = number::margin(of).map_or_else(String::new, |margin| format!(" {margin}"));
+    format!("{}{margin}", number::mean_without_unit(of))
+}
+
+/// The ends of an interval, without their unit.
+fn ends(of: &Quantity) -> Option<String> {
+    number::ends(of).map(|ends| ends.trim_end().to_owned())
 }
 
 /// Bytes with their interval in brackets.
@@ -90,14 +125,17 @@ fn with_ends(bytes: &Quantity) -> String {
 
 /// The fields beside the cell's name.
 fn cost_fields(of: &OffloadCost) -> [String; 5] {
+    let absent = || ABSENT.to_owned();
+    let us = |quantity: &Quantity| in_unit(quantity, NS_PER_US);
+    let mut cpu = us(&of.cpu);
+    cpu.interval.low = cpu.interval.low.map(|low| low.max(0.0));
     let brief = |quantity: &Option<Quantity>| {
-        let mean = quantity.map(|quantity| number::duration(quantity.interval.mean));
-        mean.unwrap_or_else(|| ABSENT.to_owned())
+        quantity.map_or_else(absent, |quantity| number::mean_without_unit(&us(&quantity)))
     };
     [
         when(of.busy).to_owned(),
-        number::duration(of.cpu.interval.mean),
-        times(&of.cpu).unwrap_or_else(|| ABSENT.to_owned()),
+        number::mean_without_unit(&cpu),
+        ends(&cpu).unwrap_or_else(absent),
         brief(&of.peer_wait),
         brief(&of.stall),
     ]
@@ -123,10 +161,15 @@ fn conclusion(worth: &Paybacks) -> String {
         (some, all) => format!("in {some} of {}", count(all, "comparison")),
     };
     let mut text = format!("Handing a connection to the adapter pays {cases}");
-    let of_host = pays.iter().filter(|of| of.host_limited).count();
-    if of_host > 0 {
-        text = format!("{text} ({of_host} limited by this host)");
+    // what this host limits is no figure of the adapter
+    let (of_host, of_adapter): (Vec<&Payback>, Vec<&Payback>) =
+        pays.iter().copied().partition(|of| of.host_limited);
+    match (of_host.len(), of_adapter.is_empty()) {
+        (0, _) => {}
+        (some, true) => text = format!("{text} ({some} limited by this host)"),
+        (some, false) => text = format!("{text} ({some} limited by this host, left out)"),
     }
+    let pays = if of_adapter.is_empty() { of_host } else { of_adapter };
     match &pays[..] {
         [] => {}
         [only] => text = format!("{text}, after {}", point(only)),
@@ -149,12 +192,12 @@ fn conclusion(worth: &Paybacks) -> String {
     }
     text.push('.');
     if !never.is_empty() {
-        let each = "each KB costs the host more CPU time with its connection at the adapter";
-        text = format!("{text} It never pays in {}, where {each}: {}.", never.len(), named(&never));
+        let each = "Each KB costs the host more with its connection at the adapter.";
+        text = format!("{text} It never pays in {}: {}. {each}", never.len(), named(&never));
     }
     if !open.is_empty() {
-        let why = "no saving above the minimum is shown, or none that its own uncertainty bounds";
-        text = format!("{text} It is open in {}, where {why}: {}.", open.len(), named(&open));
+        let why = "No saving above the minimum is shown there, or it is too uncertain.";
+        text = format!("{text} It is open in {}: {}. {why}", open.len(), named(&open));
     }
     text
 }
@@ -241,7 +284,6 @@ fn short(of: &ShortLived) -> String {
 #[cfg(test)]
 mod tests {
     use linkrate_study::levels::{Level, Levels};
-    use linkrate_study::quantity::{Interval, Unit};
 
     use super::*;
 
@@ -300,23 +342,36 @@ mod tests {
         assert!(text.ends_with("and, in 1 of them, after 293 KiB without it."), "{text}");
         let text = of(&[&soon, &never, &open]);
         assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
-        assert!(text.contains("It never pays in 1, where each KB costs the host more"), "{text}");
-        assert!(text.contains("It is open in 1, where no saving above the minimum"), "{text}");
+        assert!(text.contains("It never pays in 1: receive, before traffic. Each KB"), "{text}");
+        assert!(text.contains("It is open in 1: transmit, before traffic. No saving"), "{text}");
         let text = of(&[&never]);
         assert!(
             text.starts_with("Handing a connection to the adapter pays in none of 1 comparison.")
         );
-        assert!(of(&[&open, &open, &open, &open, &open]).ends_with("; 2 more."));
+        let text = of(&[&open, &open, &open, &open, &never]);
+        assert!(text.contains("; 2 more. No saving"), "{text}");
+        for sentence in text.split(". ") {
+            assert!(sentence.split_whitespace().count() <= 20, "{sentence}");
+        }
     }
 
     #[test]
     fn what_this_host_limits_has_its_mark() {
         let pays = payback("transmit", Some(1e5), Outcome::Pays);
         let of_host = Payback { host_limited: true, ..pays.clone() };
-        assert_eq!(fields(&pays)[1..3], ["0.500 µs/KB ±10 %", "0.100 µs/KB ±10 %"]);
-        assert_eq!(fields(&of_host)[1], "0.500 µs/KB ±10 % ‡");
+        assert_eq!(fields(&pays)[1..3], ["0.500 ±10 %", "0.100 ±10 %"]);
+        assert_eq!(fields(&of_host)[1], "0.500 ±10 % ‡");
+        let kib = ["97.7", "87.9 to 107.4", "293 (264 to 322)"];
+        assert_eq!(fields(&pays)[3..], kib);
+        let text = sentences(&worth(vec![of_host.clone(), of_host.clone()])).remove(0);
+        assert!(text.contains("in all 2 comparisons (2 limited by this host), after"), "{text}");
+        // beside those of the adapter its figures are in no range
+        let later = payback("receive", Some(2e6), Outcome::Pays);
+        let of_host = Payback { host_limited: true, ..later };
         let text = sentences(&worth(vec![pays, of_host])).remove(0);
-        assert!(text.contains("in all 2 comparisons (1 limited by this host), after"), "{text}");
+        let expected = "in all 2 comparisons (1 limited by this host, left out), after 97.7 KiB to \
+                        293 KiB without the emulated driver (transmit, before traffic).";
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]

@@ -216,6 +216,25 @@ fn each_clause_says_whether_this_host_limits_it() {
     assert!(first(&results).ends_with(", on this host."), "{}", first(&results));
 }
 
+#[test]
+fn what_does_not_change_says_how_much_of_it_this_host_limits() {
+    let mut results = of_the_adapter();
+    set(&mut results, Measure::Throughput, |effect| {
+        (effect.significant, effect.equivalent, effect.same_as) = (false, true, None);
+        effect.ratio = ratio(1.0);
+    });
+    let mut of_host: Vec<Effect> =
+        results.effects.iter().filter(|e| e.measure == Measure::Throughput).cloned().collect();
+    for effect in &mut of_host {
+        effect.host_limited = true;
+        effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
+    }
+    results.effects.extend(of_host);
+    let first = &sentences(&results)[0];
+    let expected = "does not change throughput (1 of these limited by this host)";
+    assert!(first.contains(expected), "{first}");
+}
+
 /// A direction that falls by more than matters has a row, also where that is not shown.
 #[test]
 fn a_direction_that_may_lose_has_a_row() {

@@ -12,8 +12,10 @@ use linkrate_model::measurement::{Interval, PartMeasured};
 use linkrate_model::mix::MixPart;
 use linkrate_model::{Measurement, Protocol, Task};
 use linkrate_report::{ReportError, flent, hdr_log, ktap, openmetrics};
-use linkrate_study::results::StudyResults;
+use linkrate_study::levels::Levels;
+use linkrate_study::results::{ImportedRun, StudyResults};
 use linkrate_study::store::Outcome;
+use linkrate_study::verdict::{Bottleneck, Verdict};
 use serde_json::Value;
 
 use crate::{fixture, simulated};
@@ -208,6 +210,57 @@ fn figures_are_openmetrics_text_in_base_units() {
     for name in ["tso", "message-size", "request-response"] {
         check_openmetrics(&openmetrics::results(&simulated::study(name)));
     }
+}
+
+/// One cell at its link and the others at a CPU: each has its state, and an effect is the adapter's where both cells are.
+#[test]
+fn what_the_adapter_did_not_limit_is_marked() {
+    let mut results = fixture::stream();
+    results.adapter = "gigabit".to_owned();
+    let of_link = Bottleneck::Link { percent: 99.8 };
+    results.cells[0].verdict.directions[0].bottleneck = of_link;
+    for (effect, host_limited) in results.effects.iter_mut().zip([false, true].into_iter().cycle())
+    {
+        effect.host_limited = host_limited;
+    }
+    let text = openmetrics::results(&results);
+    check_openmetrics(&text);
+    let values = |name: &str| -> Vec<&str> {
+        let samples = text.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        samples.filter_map(|line| Some(line.rsplit_once(' ')?.1)).collect()
+    };
+    assert_eq!(values("linkrate_host_limited"), ["0", "1", "1", "1", "1", "1"]);
+    let effects = values("linkrate_effect_host_limited");
+    assert_eq!(effects.len(), results.effects.len());
+    assert_eq!(effects[..2], ["0", "1"]);
+    let tests = ktap::document(&results, &[]).text;
+    let lines: Vec<&str> = tests.lines().collect();
+    let marked = |case: &str| {
+        let at = lines.iter().position(|line| line.contains(case)).expect(case);
+        lines[at - 1].ends_with(": not limited by the adapter")
+    };
+    assert!(!marked("ok 1 cell"), "{tests}");
+    assert!(marked("ok 2 cell"), "{tests}");
+    assert!(!marked("ok 7 effect") && marked("ok 8 effect"), "{tests}");
+    // on veth nothing is an adapter's, which needs no mark at each
+    let veth = ktap::document(&fixture::stream(), &[]).text;
+    assert!(!veth.contains("not limited by the adapter"), "{veth}");
+}
+
+#[test]
+fn nothing_is_known_of_what_limited_imported_runs() {
+    let mut results = fixture::stream();
+    results.imported = vec![ImportedRun {
+        file: "tcp.json".to_owned(),
+        place: None,
+        program: "iperf3 3.12".to_owned(),
+        test: "TCP".to_owned(),
+        levels: Levels::default(),
+        started_unix_ms: None,
+        lacks: Vec::new(),
+    }];
+    results.cells.iter_mut().for_each(|cell| cell.verdict = Verdict::of_imported());
+    assert!(!openmetrics::results(&results).contains("host_limited"));
 }
 
 #[test]

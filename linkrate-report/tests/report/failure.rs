@@ -34,6 +34,24 @@ fn the_papers_have_the_figures_and_the_rates_over_time() {
 }
 
 #[test]
+fn what_has_not_ended_is_a_bound_and_a_few_frames_are_some() {
+    let mut results = fixture::failed();
+    let whole = markdown::document(&results).unwrap().text;
+    assert!(whole.contains("No frame overtook another") && !whole.contains("more than 1.50 s"));
+    let silent = results.cells[1].failure.as_mut().unwrap();
+    (silent.open_runs, silent.reordered_runs) = (3, 1);
+    let text = markdown::document(&results).unwrap().text;
+    for said in ["to more than 1.50 s", "&gt; 1.50 s", "overtaken: ", ": 0, in 1 of 5 runs"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    for cell in &mut results.cells {
+        cell.failure.as_mut().unwrap().verified_bytes = 0;
+    }
+    let text = markdown::document(&results).unwrap().text;
+    assert!(text.contains("Bytes were not compared."), "{text}");
+}
+
+#[test]
 fn each_run_has_its_event_in_csv() {
     let bytes = csv::runs(&fixture::failed()).unwrap();
     let mut reader = ::csv::Reader::from_reader(bytes.as_slice());

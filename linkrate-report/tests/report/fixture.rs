@@ -391,6 +391,8 @@ pub fn failed() -> StudyResults {
         at_seconds: 0.5,
         recover_seconds: None,
         runs: 5,
+        open_runs: 0,
+        reordered_runs: 0,
         host_detection: Some(detected.clone()),
         switch_detection: Some(detected.clone()),
         host_move: Some(detected.clone()),

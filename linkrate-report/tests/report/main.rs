@@ -11,6 +11,7 @@ mod answer;
 mod book;
 mod browser;
 mod chromium;
+mod comparison;
 mod csv;
 mod exports;
 mod failure;

@@ -12,7 +12,7 @@ const NIGHTS: usize = 16;
 const CHANGED: usize = 10;
 
 /// Sets with a little scatter; in the later ones another kernel, with a cell that sends a fifth less.
-fn sets() -> Vec<StoredStudy> {
+pub fn sets() -> Vec<StoredStudy> {
     let of_night = |night: usize| {
         let day = night as u64;
         let mut set = quick_runs_of("tso");
@@ -47,16 +47,17 @@ fn otava_reads_a_row_for_each_set_and_how_the_columns_are_called() {
     assert_eq!(table.left_out, Vec::<String>::new());
     let mut rows = csv::Reader::from_reader(&table.csv[..]);
     let names: Vec<String> = rows.headers().unwrap().iter().map(str::to_owned).collect();
-    let own = ["time", "results", "linkrate_version", "kernel", "changed_conditions"];
-    assert_eq!(names[..5], own);
-    assert_eq!(names.len(), 5 + found.series().count());
+    let own =
+        ["time", "results", "linkrate_version", "kernel", "changed_conditions", "host_limited"];
+    assert_eq!(names[..6], own);
+    assert_eq!(names.len(), 6 + found.series().count());
     let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), NIGHTS);
     let changed = &rows[CHANGED];
     assert_eq!((&changed[3], &changed[4], &rows[CHANGED + 1][4]), ("6.18.1", "kernel", ""));
     for (row, set) in rows.iter().zip(&found.sets) {
         assert_eq!(row[1], set.summary.results);
-        for (field, series) in row.iter().skip(5).zip(found.series()) {
+        for (field, series) in row.iter().skip(6).zip(found.series()) {
             let at = found.sets.iter().position(|other| other == set).unwrap();
             assert_eq!(field.parse().ok(), series.points[at].map(|figure| figure.interval.mean));
         }
@@ -77,7 +78,37 @@ fn a_series_with_a_gap_is_no_column_and_is_told() {
         assert!(!header.split(',').any(|column| column == name), "{name}");
     }
     let whole = found.series().filter(|series| series.points.iter().all(Option::is_some)).count();
-    assert_eq!(header.split(',').count(), 5 + whole);
+    assert_eq!(header.split(',').count(), 6 + whole);
+}
+
+#[test]
+fn too_few_sets_are_not_judged() {
+    let found = trend(&sets()[..2], &Criteria::default()).unwrap();
+    let text = linkrate_report::trend::markdown(&found).unwrap();
+    let expected = format!("no row is judged: fewer than {} sets", found.fewest_sets);
+    assert!(text.to_lowercase().contains(&expected), "{text}");
+}
+
+#[test]
+fn what_the_adapter_did_not_limit_is_marked() {
+    let mut found = of_nights();
+    for series in found.cells.iter_mut().chain(&mut found.effects) {
+        assert_eq!(series.host_limited.len(), NIGHTS);
+        series.host_limited = vec![Some(false); NIGHTS];
+    }
+    let page = linkrate_report::trend::markdown(&found).unwrap();
+    assert!(!page.contains('‡'), "{page}");
+    found.cells[0].host_limited[2] = Some(true);
+    found.cells[1].host_limited[2] = Some(true);
+    let table = Otava::new(&found).unwrap();
+    let mut rows = csv::Reader::from_reader(&table.csv[..]);
+    let rows: Vec<csv::StringRecord> = rows.records().map(Result::unwrap).collect();
+    // throughput and service demand of one cell
+    assert_eq!(&rows[2][5], "offload=none:direction=transmit:ports=2");
+    assert_eq!(&rows[1][5], "");
+    let page = linkrate_report::trend::markdown(&found).unwrap();
+    assert_eq!(page.matches(" ‡ |").count(), 2, "{page}");
+    assert!(page.contains("- ‡: not limited by the adapter in one set at least"), "{page}");
 }
 
 #[test]

@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::effects;
-use crate::analysis::measures::figure;
+use crate::analysis::measures::figures;
 use crate::analysis::uncertainty::{self, Reach};
 use crate::labels;
 use crate::quantity::Measure;
 use crate::results::{Aa, AaRatio};
-use crate::store::StoredRun;
 use crate::study::Study;
 use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::paired;
@@ -42,8 +41,8 @@ pub fn of(study: &Study, runs: &RunsByCell<'_>, level: f64) -> Option<Aa> {
 
 /// The figures of a cell by block, each behind the place of its run.
 fn in_order(runs: &RunsByCell<'_>, cell: usize, measure: Measure) -> BTreeMap<u32, (u32, f64)> {
-    let figure = |run: &&StoredRun| Some((run.block, (run.sequence, figure(measure, run)?)));
-    runs.cell(cell).iter().filter_map(figure).collect()
+    let found = figures(measure, runs.cell(cell));
+    found.into_iter().map(|(run, figure)| (run.block, (run.sequence, figure))).collect()
 }
 
 /// A warning where the two runs differ by more than the smallest effect that is claimed, a fraction.
@@ -81,7 +80,8 @@ mod tests {
     use crate::analysis::analyse;
     use crate::fixture;
     use crate::quantity::Measure;
-    use crate::store::StoredStudy;
+    use crate::store::{Outcome, StoredStudy};
+    use linkrate_model::{Protocol, Task, Workload};
 
     /// Five blocks of three cells, in which the first cell's second run is `factor` times as fast as its first.
     fn study(factor: f64) -> StoredStudy {
@@ -107,6 +107,30 @@ mod tests {
         assert_eq!(twice.effects, three.effects);
         let names: Vec<_> = twice.runs.iter().map(|run| twice.cell_of(run).unwrap()).collect();
         assert_eq!(names[3].levels, names[0].levels);
+    }
+
+    /// Those of the runs that have it would be the fast ones.
+    #[test]
+    fn a_percentile_that_a_run_lacks_is_in_no_ratio() {
+        let has_p99 = |stored: &StoredStudy| {
+            let ratios = analyse(stored).aa.unwrap().ratios;
+            ratios.iter().any(|of| of.measure == Measure::LatencyP99)
+        };
+        let mut stored = study(1.0);
+        let requests = Workload { kind: Protocol::RequestResponse, ..Workload::default() };
+        stored.plan.study.cells[0].spec.task = Task::Workload(requests.clone());
+        for run in stored.runs.iter_mut().filter(|run| matches!(run.cell, Some(0 | 3))) {
+            run.spec.task = Task::Workload(requests.clone());
+            let mut measured = fixture::transactions(20_000.0 + f64::from(run.block), 0.5);
+            measured.latency = Some(fixture::latency(40_000, Some(60_000)));
+            run.outcome = measured.into();
+        }
+        assert!(has_p99(&stored));
+        let lacks = stored.runs.iter_mut().find(|run| run.cell == Some(3)).unwrap();
+        if let Outcome::Measured(measured) = &mut lacks.outcome {
+            measured.latency = Some(fixture::latency(40_000, None));
+        }
+        assert!(!has_p99(&stored));
     }
 
     #[test]

@@ -138,6 +138,11 @@ pub fn names(study: &Study) -> String {
     names.join(", ")
 }
 
+/// Whether there is an adapter, by its [names], whose figures could be told from those of the machine.
+pub fn is_told(names: &str) -> bool {
+    names != Adapter::Veth.name()
+}
+
 /// The warning of a scaled testbed.
 pub fn scaled(testbed: &TestbedSpec) -> Option<String> {
     let Adapter::Model(model) = &testbed.adapter else { return None };

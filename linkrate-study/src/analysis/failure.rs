@@ -39,18 +39,23 @@ pub fn of_runs<'r>(
         let runs = u32::try_from(reached.len()).unwrap_or(u32::MAX);
         Moment { after: quantity(Unit::Nanoseconds, reached), runs }
     };
-    let worst = |run: &Failure| run.flows.iter().map(|flow| flow.gap_ns).max().unwrap_or(0);
+    let worst = |run: &&Failure| Some(run.flows.iter().map(|flow| flow.gap_ns).max()? as f64);
+    let count = |holds: fn(&Failure) -> bool| {
+        u32::try_from(runs.iter().filter(|run| holds(run)).count()).unwrap_or(u32::MAX)
+    };
     Some(FailureFigures {
         fault: event.fault,
         at_seconds: event.at.as_secs_f64(),
         recover_seconds: event.recover.map(|recover| recover.as_secs_f64()),
-        runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+        runs: count(|_| true),
+        open_runs: count(|run| run.timeline.received.last() == Some(&0)),
+        reordered_runs: count(|run| run.frames_reordered > 0),
         host_detection: by_host.then(|| moment(|run| run.host_detected_ns)),
         switch_detection: by_switch.then(|| moment(|run| run.switch_detected_ns)),
         host_move: by_host.then(|| moment(|run| run.host_moved_ns)),
         switch_move: by_host.then(|| moment(|run| run.switch_moved_ns)),
         gap: figure(Unit::Nanoseconds, |run| run.gap_ns),
-        flow_gap: figure(Unit::Nanoseconds, worst),
+        flow_gap: quantity(Unit::Nanoseconds, runs.iter().filter_map(worst).collect()),
         gap_before: figure(Unit::Nanoseconds, |run| run.gap_before_ns),
         restored: moment(|run| run.restored_ns),
         frames_lost: figure(Unit::Frames, |run| run.frames_lost),
@@ -113,6 +118,26 @@ mod tests {
         assert_eq!(figures(&[]), None);
         let without = RunSpec { event: None, ..spec(AggregateMode::Lacp) };
         assert_eq!(of_runs(&without, runs.iter(), 0.95), None);
+    }
+
+    /// A median of frames that were overtaken is 0 where a few runs have some.
+    #[test]
+    fn runs_that_are_open_at_their_end_or_out_of_order_are_counted() {
+        let mut runs = [run(None, &[5]), run(None, &[5]), run(None, &[])];
+        let counts = |runs: &[Measurement]| {
+            let found = figures(runs).unwrap();
+            (found.open_runs, found.reordered_runs)
+        };
+        for run in &mut runs {
+            run.failure.as_mut().unwrap().timeline.received = vec![9, 0, 9];
+        }
+        assert_eq!(counts(&runs), (0, 0));
+        let failure = runs[1].failure.as_mut().unwrap();
+        failure.timeline.received = vec![9, 0, 0];
+        failure.frames_reordered = 3;
+        assert_eq!(counts(&runs), (1, 1));
+        assert_eq!(figures(&runs).unwrap().frames_reordered.unwrap().interval.mean, 0.0);
+        assert_eq!(figures(&runs[2..]).unwrap().flow_gap, None, "no flow, no gap");
     }
 
     #[test]

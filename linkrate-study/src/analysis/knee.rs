@@ -23,7 +23,7 @@ const FULL: f64 = crate::verdict::LINK_BOUND_PERCENT / 100.0;
 const MIN_SIZES: usize = 3;
 
 /// The knees of the sweeps among the cells, in the order of the study: those of at least three windows, of
-/// which the smallest does not fill the line.
+/// which the smallest does not fill the line, and is not bound by a CPU: its round trip would be the time that the CPU took.
 pub fn of(cells: &[CellResult]) -> Vec<Knee> {
     let mut sweeps: Vec<Levels> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.levels.get(FACTOR).is_some()) {
@@ -40,18 +40,19 @@ fn others(cell: &CellResult) -> Levels {
 }
 
 fn one(cells: &[CellResult], at: Levels) -> Option<Knee> {
-    let mut sweep: Vec<(f64, &Level, f64, f64)> = cells
+    let mut sweep: Vec<(f64, &Level, f64, f64, bool)> = cells
         .iter()
         .filter(|cell| cell.levels.get(FACTOR).is_some() && others(cell) == at)
         .filter_map(|cell| {
             let level = cell.levels.get(FACTOR)?;
             let (rate, limit) = (cell.throughput?.interval.mean, cell.limit?.interval.mean);
-            Some((labels::number(level)?, level, rate, limit))
+            let of_cpu = cell.verdict.is_bound_by_a_cpu();
+            Some((labels::number(level)?, level, rate, limit, of_cpu))
         })
         .collect();
     sweep.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (window, smallest, rate, limit) = *sweep.first()?;
-    if sweep.len() < MIN_SIZES || rate <= 0.0 || rate >= limit * FULL {
+    let (window, smallest, rate, limit, of_cpu) = *sweep.first()?;
+    if sweep.len() < MIN_SIZES || rate <= 0.0 || rate >= limit * FULL || of_cpu {
         return None;
     }
     let round_trip = Duration::try_from_secs_f64(window * 8.0 / rate).ok()?;
@@ -70,6 +71,7 @@ mod tests {
     use super::*;
     use crate::fixture;
     use crate::quantity::{Interval, Quantity, Unit};
+    use crate::verdict::{Bottleneck, CpuShare, Judged};
 
     fn cells(sweep: &[(&str, f64)]) -> Vec<CellResult> {
         let stored = fixture::under_way(fixture::ladder(), Vec::new());
@@ -101,6 +103,21 @@ mod tests {
         assert!((31_250..=31_251).contains(&knee.fills), "{}", knee.fills);
         assert_eq!(knee.reached, Some(Level::Text("32 KiB".to_owned())));
         assert_eq!(knee.at.0.len(), 1);
+    }
+
+    #[test]
+    fn a_window_beside_a_full_cpu_tells_no_round_trip() {
+        let mut sweep = cells(&[("16 KiB", 100e6), ("32 KiB", 101e6), ("64 KiB", 499e6)]);
+        assert_eq!(of(&sweep).len(), 1);
+        let sut = CpuShare { percent: 99.0, of_thread: false };
+        sweep[0].verdict.directions = vec![Judged {
+            direction: None,
+            bottleneck: Bottleneck::SutCpu { sut },
+            link_percent: None,
+            shortfall: Vec::new(),
+            agreeing: (5, 5),
+        }];
+        assert_eq!(of(&sweep), []);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::results::Effect;
 use crate::results::figures::{OffloadCost, Outcome, Payback, Paybacks, ShortLived, TOE_FACTOR};
 use crate::store::StoredRun;
 use crate::study::{Cell, Study};
-use linkrate_stats::interval::of_mean;
+use linkrate_stats::interval::{MIN_TO_CLAIM, of_mean};
 use linkrate_stats::sample::mean;
 use linkrate_stats::{paired, quotient};
 
@@ -206,7 +206,7 @@ fn paybacks(
             // as the saving by itself, of which the uncertainty of both costs takes what it may
             .filter(|_| saved_beside.is_some_and(|saved| is_bounded(&saved.interval)));
         let outcome = match (effect.significant, effect.ratio.mean < 1.0) {
-            (true, true) if is_bounded(&bytes) => Outcome::Pays,
+            (true, true) if is_bounded(&bytes) && found.pairs >= MIN_TO_CLAIM => Outcome::Pays,
             (true, false) => Outcome::Never,
             _ => Outcome::Open,
         };

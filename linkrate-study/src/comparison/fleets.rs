@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::fixture::{ladder, run, stored, stream};
+use crate::executor::RunFailure;
+use crate::fixture::{failed, ladder, run, stored, stream};
 use crate::fleet::rounds::{block_rounds, tests::fleet};
 use crate::fleet::{Fleet, Pattern};
-use crate::store::StoredRun;
+use crate::store::{Ended, Outcome, StoredRun};
 use crate::study::Study;
 use linkrate_stats::simulate::Simulator;
 
@@ -95,6 +96,32 @@ fn a_node_that_is_gone_costs_its_own_pairs() {
     // the cell is compared by the pairs that both have
     let row = &compared.cells[0].rows[0];
     assert!((row.ratio.unwrap().mean - 1.0).abs() < 0.02, "{row:?}");
+}
+
+/// A study that was stopped before a pair had its turn, and one in which something else spoiled its turns, have lost nothing.
+#[test]
+fn a_pair_that_was_not_measured_is_no_regression() {
+    let is_of_n3 = |run: &StoredRun| run.pair.is_some_and(|pair| pair.sender == 3);
+    let mut stopped = set(2, |_| 1.0);
+    stopped.runs.retain(|run| !is_of_n3(run));
+    stopped.ended = Some(Ended::Interrupted);
+    let spoiled = |disturbed| {
+        let mut spoiled = set(2, |_| 1.0);
+        for run in spoiled.runs.iter_mut().filter(|run| is_of_n3(run)) {
+            let failure = RunFailure { disturbed, ..failed("\"make\" used 40 %") };
+            run.outcome = Outcome::Failed(failure);
+        }
+        spoiled
+    };
+    for (after, verdict) in [
+        (stopped, Finding::NotMeasured),
+        (spoiled(true), Finding::NotMeasured),
+        (spoiled(false), Finding::Lost),
+    ] {
+        let compared = found(&set(1, |_| 1.0), &after);
+        assert_eq!(verdicts(&compared)["n3"], verdict);
+        assert_eq!(compared.regressions, u32::from(verdict == Finding::Lost));
+    }
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Comparisons of latency.
 
-use linkrate_model::measurement::Latency;
 use linkrate_model::mix::MixPart;
 use linkrate_model::{Protocol, Task, Workload};
 
 use super::*;
-use crate::fixture::{self, SAME, failed, set};
+use crate::fixture::{self, SAME, failed, latency, set};
 
 /// Of a simulated machine whose sessions do not differ.
 fn compared(a: &StoredStudy, b: &StoredStudy) -> StudyComparison {
@@ -31,18 +30,7 @@ fn latencies(seed: u64, workload: &Workload, p99_ns: [Option<u64>; 5]) -> Stored
             true => fixture::transactions(20_000.0 + wobble as f64, 0.5),
             false => fixture::stream(9e8 + wobble as f64, 0.5),
         };
-        measured.latency = Some(Latency {
-            count: 40_000,
-            mean_ns: 42e3,
-            min_ns: 20_000,
-            p50_ns: Some(40_000 + wobble),
-            p90_ns: Some(50_000),
-            p99_ns: p99_ns.map(|ns| ns + wobble),
-            p99_9_ns: Some(200_000),
-            p99_99_ns: Some(300_000),
-            max_ns: 400_000,
-            open_share: 0.0,
-        });
+        measured.latency = Some(latency(40_000 + wobble, p99_ns.map(|ns| ns + wobble)));
         run.outcome = measured.into();
     }
     set

@@ -102,6 +102,7 @@ impl<'a> Rows<'a> {
                 baseline_failed: self.baseline.failed(a),
                 candidate_failed: self.candidate.failed(b),
                 host_limited: !self.baseline.is_limited_by_the_adapter(a),
+                candidate_host_limited: !self.candidate.is_limited_by_the_adapter(b),
                 rows: rows.collect(),
             }
         });
@@ -121,7 +122,10 @@ impl<'a> Rows<'a> {
                 let first = first.remove(&ends).unwrap_or_default();
                 let second = second.remove(&ends).unwrap_or_default();
                 let doubt = Doubt { uncertainty: [Reach::NONE; 2], ..self.doubt((a, b), measure) };
-                let row = self.row((measure, unit), [&first, &second], doubt)?;
+                let mut row = self.row((measure, unit), [&first, &second], doubt)?;
+                if row.verdict == Finding::Lost && !self.candidate.loses(b, &ends) {
+                    row.verdict = Finding::NotMeasured;
+                }
                 let (sender, receiver) = ends;
                 Some(PairComparison { sender, receiver, levels: cells[a].levels.clone(), row })
             });
@@ -183,7 +187,8 @@ impl<'a> Rows<'a> {
 
     /// All cells together: in each block the geometric mean over the cells, so that what the runs
     /// of a block share is one observation and not one for each cell. Cells that lack a figure in
-    /// either set altogether are left out of both, and so are blocks that lack one of the others. Beside cells that the
+    /// either set altogether are left out of both, and so are blocks that lack one of the others. Without a block that has all
+    /// there is no row. Beside cells that the
     /// adapter limits in the baseline, those that something else does are left out: they are of this machine. What limits the
     /// candidate does not count, or a cell that the host came to limit would be left out for its regression.
     /// Imported runs are in no blocks, so that there is nothing of this kind.
@@ -229,6 +234,10 @@ impl<'a> Rows<'a> {
             let doubt = Doubt { uncertainty, scatters_as };
             let first = by_block_over_cells(figures.iter().map(|(a, _)| a));
             let second = by_block_over_cells(figures.iter().map(|(_, b)| b));
+            // no block with all cells is no loss: each cell has its figures
+            if first.is_empty() || second.is_empty() {
+                continue;
+            }
             let row = self.row((measure, unit), [&first, &second], doubt);
             rows.extend(row.map(|row| MeasureRow { baseline: None, candidate: None, ..row }));
         }
@@ -311,6 +320,11 @@ impl<'a> Rows<'a> {
                     scatters_as(&self.baseline, &own, measure),
                     scatters_as(&self.candidate, &[from, to], measure),
                 ];
+                let of_adapter = |side: &Side<'_>, cells: &[usize]| {
+                    cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell))
+                };
+                let all_of_adapter =
+                    of_adapter(&self.baseline, &own) && of_adapter(&self.candidate, &[from, to]);
                 let found = self.between_sessions(found, scatters_as, true, level);
                 let enough = self.enough(&first, &second);
                 let test = found.test.filter(|_| enough);
@@ -323,6 +337,7 @@ impl<'a> Rows<'a> {
                     measure,
                     baseline,
                     candidate,
+                    host_limited: !all_of_adapter,
                     ratio: reach.widen(found.ratio),
                     probabilities: Probabilities::of(test, reach, self.minimum_effect),
                     verdict: match enough && !self.knows_scatter(measure) {
@@ -415,9 +430,17 @@ fn judge_family(
     }
 }
 
-/// A word of caution where all cells moved alike.
-pub fn together(overall: &[MeasureRow]) -> Option<String> {
-    let moved = overall.iter().any(|row| matches!(row.verdict, Finding::Better | Finding::Worse));
+/// A word of caution where all cells moved alike. One cell that moved far moves the mean of all too.
+pub fn together(overall: &[MeasureRow], cells: &[CellComparison]) -> Option<String> {
+    let is_shown =
+        |verdict| matches!(verdict, Finding::Better | Finding::Worse | Finding::Different);
+    let rises = |row: &MeasureRow| row.ratio.map(|ratio| ratio.mean > 1.0);
+    let all_move_like = |all: &MeasureRow| {
+        let of_it = |row: &&MeasureRow| (row.measure, row.unit) == (all.measure, all.unit);
+        let mut rows = cells.iter().flat_map(|cell| &cell.rows).filter(of_it);
+        is_shown(all.verdict) && rows.all(|row| is_shown(row.verdict) && rises(row) == rises(all))
+    };
+    let moved = overall.iter().any(all_move_like);
     moved.then(|| {
         "All cells changed at once, which usually means that the machine changed. Measure both sets again, alternately. The effects below are free of it."
             .to_owned()

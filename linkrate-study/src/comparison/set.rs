@@ -11,7 +11,7 @@ use crate::analysis::effects::has_transactions;
 use crate::analysis::measures;
 use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::uncertainty::Reach;
-use crate::analysis::{shares, uncertainty};
+use crate::analysis::{adapter, shares, uncertainty};
 use crate::comparison::SetSummary;
 use crate::comparison::conditions::find;
 use crate::quantity::{Measure, Unit};
@@ -74,6 +74,7 @@ impl<'a> Set<'a> {
             complete: self.stored.ended.as_ref().is_some_and(Ended::is_complete),
             facts: plan.facts.facts.clone(),
             directory: self.stored.directory.display().to_string(),
+            has_adapter: !plan.is_imported() && adapter::is_told(&adapter::names(&plan.study)),
         }
     }
 
@@ -153,8 +154,13 @@ impl<'a> Set<'a> {
 
     /// Whether the adapter is what limited a cell.
     pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
+        self.is_of_the_host(cell) == Some(false)
+    }
+
+    /// Whether something other than the adapter limited a cell; `None` where nothing is known of it.
+    pub fn is_of_the_host(&self, cell: usize) -> Option<bool> {
         let scale = self.stored.plan.study.testbed.scale;
-        shares::verdict(self.runs.cell(cell).iter().copied(), scale).is_of_the_adapter()
+        shares::verdict(self.runs.cell(cell).iter().copied(), scale).is_of_the_host()
     }
 
     /// Runs of a cell without figures.
@@ -282,6 +288,19 @@ impl<'a> Side<'a> {
             failures.any(|failure| !failure.disturbed)
         };
         self.with_cell(cell).any(failures)
+    }
+
+    /// Whether a pair of a fleet has no figure in a cell for a reason of its own, in any set: a run of it failed so, or a
+    /// study that came to its end has none of it, as where a node is gone.
+    pub fn loses(&self, cell: usize, ends: &Ends) -> bool {
+        let is_lost = |(set, cell): (&Set<'a>, usize)| {
+            let of_pair = |run: &&&StoredRun| set.ends(run).as_ref() == Some(ends);
+            let runs: Vec<&&StoredRun> = set.runs.cell(cell).iter().filter(of_pair).collect();
+            let mut failures = runs.iter().filter_map(|run| run.failure());
+            let is_whole = set.stored.ended.as_ref().is_some_and(Ended::is_complete);
+            failures.any(|failure| !failure.disturbed) || runs.is_empty() && is_whole
+        };
+        self.with_cell(cell).any(is_lost)
     }
 
     /// Runs of a cell without figures, in all sets.

@@ -284,6 +284,23 @@ fn a_cell_that_was_not_measured_is_no_regression() {
 }
 
 #[test]
+fn one_cell_that_moved_far_is_not_all_cells() {
+    let halved = [(0.5, 1.0), (1.0, 1.0), (1.0, 1.0)];
+    let found = compared(&set(1, 8, SAME, 0.002, 0.0), &set(2, 8, halved, 0.002, 0.0));
+    assert_eq!(found.overall[0].verdict, Finding::Worse);
+    assert_eq!(found.warnings, [""; 0]);
+}
+
+#[test]
+fn cells_without_a_block_in_common_have_lost_nothing_together() {
+    let (before, mut after) = (set(1, 8, SAME, 0.01, 0.0), set(2, 8, SAME, 0.01, 0.0));
+    after.runs.retain(|run| (run.block % 3) == run.cell.unwrap_or(0));
+    let found = compared(&before, &after);
+    assert_eq!(found.overall, []);
+    assert_eq!(found.regressions, 0);
+}
+
+#[test]
 fn single_runs_are_not_compared() {
     let (a, b) = (set(1, 1, SAME, 0.01, 0.0), set(2, 5, SAME, 0.01, 0.0));
     assert_eq!(compare(&[&a], &[&b], &Criteria::default()), Err(ComparisonError::NothingToCompare));
@@ -356,6 +373,15 @@ fn what_this_machine_limits_is_not_in_all_cells() {
     };
     let (hosts, ratio) = throughput(2);
     assert_eq!(hosts, [false, false, true]);
+    // a change between a cell that the adapter limits and one that it does not is of this machine, in either set
+    let one_set = compared(&of(1, SAME, 2), &of(2, SAME, 1));
+    let candidates: Vec<bool> =
+        one_set.cells.iter().map(|cell| cell.candidate_host_limited).collect();
+    assert_eq!(candidates, [false, true, true]);
+    assert!(one_set.effects.iter().all(|effect| effect.host_limited));
+    let both = compared(&of(1, SAME, 2), &of(2, SAME, 2));
+    let of_adapter = both.effects.iter().filter(|effect| !effect.host_limited);
+    assert!(of_adapter.count() > 0);
     assert!((ratio - 1.0).abs() < 0.01, "{ratio}");
     let (hosts, ratio) = throughput(0);
     assert_eq!(hosts, [true; 3]);

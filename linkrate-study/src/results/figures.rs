@@ -29,6 +29,8 @@ pub struct FailureFigures {
     pub host_move: Option<Moment>,
     /// The same of frames to the host.
     pub switch_move: Option<Moment>,
+    /// Runs in which nothing arrived at the end: their gaps are at least so long.
+    pub open_runs: u32,
     /// Longest time without a received byte of all flows together, after the fault.
     pub gap: Option<Quantity>,
     /// The same of the flow that was hit worst.
@@ -39,7 +41,9 @@ pub struct FailureFigures {
     pub restored: Moment,
     /// Frames lost between the devices.
     pub frames_lost: Option<Quantity>,
-    /// Frames that arrived after a later frame of their connection.
+    /// Runs in which a frame arrived after a later one of its connection.
+    pub reordered_runs: u32,
+    /// Such frames.
     pub frames_reordered: Option<Quantity>,
     /// Payload that TCP sent again over the measurement.
     pub resent: Option<Quantity>,
@@ -134,7 +138,7 @@ pub enum Outcome {
     Pays,
     /// Each KB costs more at the adapter: it never pays.
     Never,
-    /// No change in service demand is claimed, so nothing is said.
+    /// No saving is claimed, or its break-even has fewer than five blocks or no bounds.
     Open,
 }
 

@@ -36,7 +36,12 @@ fn results(at_adapter: f64) -> StudyResults {
 }
 
 /// The same, where other programs may have had these shares of each run with its connections at the host and at the adapter.
-fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults {
+fn with_others(at_adapter: f64, others: [f64; 2]) -> StudyResults {
+    let (study, runs) = runs(at_adapter, others);
+    analyse(&fixture::under_way(study, runs))
+}
+
+fn runs(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> (Study, Vec<StoredRun>) {
     let study = crate::file::parse("t", "t.toml", STUDY).unwrap();
     let mut runs = Vec::new();
     for block in 0..6_u32 {
@@ -83,7 +88,23 @@ fn with_others(at_adapter: f64, [of_host, of_adapter]: [f64; 2]) -> StudyResults
             runs.push(fixture::run_of(&study, runs.len() as u32, block, index, run));
         }
     }
-    analyse(&fixture::under_way(study, runs))
+    (study, runs)
+}
+
+/// The effect has six blocks, and connections were offloaded under traffic in four of them.
+#[test]
+fn a_payback_of_too_few_blocks_is_open() {
+    let (study, mut runs) = runs(0.4, [0.0; 2]);
+    let is_busy = |run: &StoredRun| {
+        run.cell.is_some_and(|cell| toe(&study.cells[cell as usize]) == Toe::Auto)
+    };
+    runs.retain(|run| run.block < 4 || !is_busy(run));
+    let worth = analyse(&fixture::under_way(study, runs)).payback.unwrap();
+    for payback in &worth.paybacks {
+        let (outcome, pairs) = if payback.busy { (Outcome::Open, 4) } else { (Outcome::Pays, 6) };
+        assert_eq!((payback.outcome, payback.pairs), (outcome, pairs), "{payback:?}");
+        assert_eq!(payback.bytes.is_none(), payback.busy);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use linkrate_model::units::parse_percent;
 use linkrate_report::comparison;
 use linkrate_study::comparison::conditions::{IMPORTED, NOT_VARIED};
 use linkrate_study::comparison::rows::MIN_SETS;
-use linkrate_study::comparison::{ComparisonError, Criteria, Difference, compare};
+use linkrate_study::comparison::{ComparisonError, Criteria, Difference, Finding, compare};
 use linkrate_study::keys;
 use linkrate_study::store::{Store, StoredStudy};
 
@@ -50,15 +50,37 @@ pub fn run(arguments: &StudyCompareArgs) -> Result<Exit, Failure> {
     };
     output::write(to, text.as_bytes())?;
     if !found.is_judged() {
-        let (fewest, what) = match baselines.len() {
-            1 => (MIN_TO_CLAIM, "blocks of both sets"),
-            _ => (MIN_SETS, "sets of each side"),
-        };
-        let reason = format!("no row is judged: fewer than {fewest} {what}");
-        let hint = format!("measure at least {fewest} {what}");
-        return Err(Failure::new(Exit::Usage, reason).with_hint(Some(hint)));
+        let hint =
+            comparison::unjudged(&found).first().map(|(reason, _)| remedy(*reason, &baselines));
+        return Err(Failure::new(Exit::Usage, comparison::result(&found)).with_hint(hint.flatten()));
     }
     Ok(if found.regressions > 0 { Exit::Regression } else { Exit::Success })
+}
+
+/// What would have a row judged.
+fn remedy(unjudged: Finding, baselines: &[StoredStudy]) -> Option<String> {
+    let (fewest, what) = match baselines.len() {
+        1 => (MIN_TO_CLAIM, "blocks of both sets"),
+        _ => (MIN_SETS, "sets of each side"),
+    };
+    match unjudged {
+        Finding::TooFew => Some(format!("measure at least {fewest} {what}")),
+        Finding::UnknownScatter => Some(format!(
+            "measure at least {MIN_SETS} sets of each side, or tell their scatter: --session-scatter PERCENT"
+        )),
+        Finding::TooFewTransactions => Some("measure longer, or more connections".to_owned()),
+        Finding::NotMeasured => {
+            Some("linkrate resume adds blocks to a study that was interrupted".to_owned())
+        }
+        // these are judged
+        Finding::Better
+        | Finding::Worse
+        | Finding::BelowMinimum
+        | Finding::Different
+        | Finding::NotShown
+        | Finding::Lost
+        | Finding::Gained => None,
+    }
 }
 
 /// Reads the sets of one side; none of their files is the one to write to.
