@@ -20,7 +20,7 @@ const DESTINATION_BYTES: usize = 255;
 pub const PEER_SERVER: &str = "linkrate";
 
 /// How a peer is written, for hints.
-pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\" or \"interface://NAME\", and \"?address=ADDRESS\" after it if \
+pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\", \"interface://NAME\" or \"netns://NAME\", and \"?address=ADDRESS\" after it if \
      needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or the short forms, \"ssh:HOST\"";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their peers.
@@ -64,7 +64,9 @@ impl Interfaces {
             return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
         }
         match (first.kind(), program) {
-            (Kind::Interface | Kind::Program(_), Some(_)) => Err(InterfacesError::NoPeerServer),
+            (Kind::Interface | Kind::Namespace | Kind::Program(_), Some(_)) => {
+                Err(InterfacesError::NoPeerServer)
+            }
             (_, program) => {
                 let program = program.unwrap_or_else(|| PEER_SERVER.to_owned());
                 if program.is_empty() || program.chars().any(char::is_control) {
@@ -211,6 +213,13 @@ pub enum Peer {
         /// The address to use, where the interface has several.
         address: Option<Ipv4Addr>,
     },
+    /// A network namespace of this machine, whose interface has a cable to the interface under test.
+    Namespace {
+        /// Its name, as ip-netns(8) has it.
+        name: String,
+        /// The address to use, where it has several on the interface's network.
+        address: Option<Ipv4Addr>,
+    },
     /// A measuring third-party program, which reports on its traffic alone.
     Program {
         /// The program.
@@ -230,6 +239,7 @@ enum Kind {
     Ssh,
     Slurm,
     Interface,
+    Namespace,
     Program(Program),
 }
 
@@ -239,6 +249,7 @@ impl Peer {
             Self::Ssh { .. } => Kind::Ssh,
             Self::Slurm { .. } => Kind::Slurm,
             Self::Interface { .. } => Kind::Interface,
+            Self::Namespace { .. } => Kind::Namespace,
             Self::Program { program, .. } => Kind::Program(*program),
         }
     }
@@ -250,14 +261,17 @@ impl Peer {
 
     /// Whether the client has CPUs of its own. A program is taken for one on another machine.
     pub fn is_remote(&self) -> bool {
-        !matches!(self, Self::Interface { .. })
+        !matches!(self, Self::Interface { .. } | Self::Namespace { .. })
     }
 
     /// The interface that moves; `None` for other clients.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Interface { name, .. } => Some(name),
-            Self::Ssh { .. } | Self::Slurm { .. } | Self::Program { .. } => None,
+            Self::Ssh { .. }
+            | Self::Slurm { .. }
+            | Self::Namespace { .. }
+            | Self::Program { .. } => None,
         }
     }
 
@@ -265,7 +279,10 @@ impl Peer {
     pub fn program(&self) -> Option<Program> {
         match self {
             Self::Program { program, .. } => Some(*program),
-            Self::Ssh { .. } | Self::Slurm { .. } | Self::Interface { .. } => None,
+            Self::Ssh { .. }
+            | Self::Slurm { .. }
+            | Self::Interface { .. }
+            | Self::Namespace { .. } => None,
         }
     }
 
@@ -275,7 +292,8 @@ impl Peer {
         match &mut named {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
-            | Self::Interface { address, .. } => *address = None,
+            | Self::Interface { address, .. }
+            | Self::Namespace { address, .. } => *address = None,
             Self::Program { user, .. } => *user = None,
         }
         named.to_string()
@@ -286,7 +304,8 @@ impl Peer {
         match self {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
-            | Self::Interface { address, .. } => *address,
+            | Self::Interface { address, .. }
+            | Self::Namespace { address, .. } => *address,
             Self::Program { .. } => None,
         }
     }
@@ -302,6 +321,7 @@ impl fmt::Display for Peer {
             Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
             Self::Slurm { node, .. } => write!(f, "slurm:{node}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
+            Self::Namespace { name, .. } => write!(f, "netns:{name}")?,
             Self::Program { program, host, port, user } => {
                 write!(f, "{program}:")?;
                 if let Some(user) = user {
@@ -394,7 +414,13 @@ impl FromStr for Peer {
                 Ok(Self::Interface { name: rest.to_owned(), address })
             }
             "interface" => refused("the text after interface: is not an interface name"),
-            _ => refused("it begins with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
+            "netns" if is_namespace_name(rest) => {
+                Ok(Self::Namespace { name: rest.to_owned(), address })
+            }
+            "netns" => refused("the text after netns: is not the name of a network namespace"),
+            _ => refused(
+                "it begins with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:",
+            ),
         }
     }
 }
@@ -488,6 +514,14 @@ fn is_host_name(name: &str) -> bool {
     (1..=DESTINATION_BYTES).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
         && !name.starts_with('-')
+}
+
+/// Whether a file of /run/netns may have the name, and a command line too.
+fn is_namespace_name(name: &str) -> bool {
+    const NAME_MAX: usize = 255;
+    (1..=NAME_MAX).contains(&name.len())
+        && !name.starts_with(['-', '.'])
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b',')
 }
 
 /// Whether the name is valid for an interface: by the kernel's dev_valid_name (net/core/dev.c),
