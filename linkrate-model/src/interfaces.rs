@@ -562,6 +562,8 @@ mod tests {
             "slurm:rack-4.n17,10.0.0.2",
             "interface:eth2",
             "interface:eth2.7,10.0.0.2",
+            "netns:lab2",
+            "netns:lab-2,10.0.0.2",
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
             "iperf3:[::1]:5202",
@@ -589,7 +591,7 @@ mod tests {
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "names no way to reach the client"),
-            ("rsh:lab2", "with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
+            ("rsh:lab2", "with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:"),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
             ("netperf:lab2,10.0.0.1", "netperf asks for no user"),
@@ -619,6 +621,9 @@ mod tests {
             ("slurm:n1,n2", "not an IPv4 address"),
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
+            ("netns:", "not the name of a network namespace"),
+            ("netns:../init", "not the name of a network namespace"),
+            ("netns:-all", "not the name of a network namespace"),
             ("ssh://lab2?key=x", "the text behind ? is neither"),
             ("iperf3://lab2?address=10.0.0.2", "the text behind ? is neither"),
         ] {
