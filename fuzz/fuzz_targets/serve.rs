@@ -73,7 +73,9 @@ fn servers() -> [SocketAddr; 2] {
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
         let addresses = listeners.each_ref().map(|of| of.local_addr().expect("its address"));
         let [iperf3, netperf] = listeners;
-        std::thread::spawn(move || serve::iperf3(&iperf3, limits, budget, None, Printed::default(), &STOP, &|_| {}));
+        std::thread::spawn(move || {
+            serve::iperf3(&iperf3, limits, budget, None, Printed::default(), &STOP, &|_| {})
+        });
         std::thread::spawn(move || serve::netperf(&netperf, limits, budget, &STOP, &|_| {}));
         addresses
     })
