@@ -17,7 +17,7 @@ use libfuzzer_sys::fuzz_target;
 use linkrate_interop::iperf3::{Directions, GREETING, Parameters, Transport};
 use linkrate_interop::json::framed;
 use linkrate_interop::netperf::{Kind, Message, OmniRequest, Shape};
-use linkrate_interop::serve::{self, Budget, Limits};
+use linkrate_interop::serve::{self, Budget, Limits, Printed};
 
 /// How long an answer may take. Later ones are left out: the client goes on.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(5);
@@ -73,7 +73,9 @@ fn servers() -> [SocketAddr; 2] {
         let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
         let addresses = listeners.each_ref().map(|of| of.local_addr().expect("its address"));
         let [iperf3, netperf] = listeners;
-        std::thread::spawn(move || serve::iperf3(&iperf3, limits, budget, None, &STOP, &|_| {}));
+        std::thread::spawn(move || {
+            serve::iperf3(&iperf3, limits, budget, None, Printed::default(), &STOP, &|_| {})
+        });
         std::thread::spawn(move || serve::netperf(&netperf, limits, budget, &STOP, &|_| {}));
         addresses
     })

@@ -8,6 +8,8 @@
 //! - [`notes`]: what iperf3 does not report, for stderr
 //! - [`served`]: the documents of its server
 //!
+//! What is printed is [`measured`](linkrate_interop::measured).
+//!
 //! Facts: the options and output of iperf 3.12 to 3.21; the documents have the keys of 3.21.
 
 pub mod json;
@@ -16,17 +18,12 @@ pub mod notes;
 mod open;
 mod options;
 pub mod quantity;
-mod record;
-mod sampler;
 pub mod served;
 mod text;
 mod units;
 
 pub use measure::{Event, Problem, run};
-pub use options::{Options, Wrong};
-pub use record::{
-    Connection, Datagrams, End, Interval, Path, Spread, Start, StreamEnd, StreamInterval,
-};
+pub use options::{Options, Wrong, check_interval};
 pub use text::Text;
 pub use units::Format;
 

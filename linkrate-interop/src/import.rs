@@ -30,9 +30,10 @@ mod sockperf;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::Read;
+use std::io::{self, Read};
 use std::net::IpAddr;
 
+use bzip2::bufread::BzDecoder;
 use flate2::read::MultiGzDecoder;
 use linkrate_model::clean::short_line;
 use linkrate_model::imported::{Asked, Found};
@@ -61,6 +62,10 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// The first octets of a file that bzip2 compressed.
 const BZIP2: &[u8] = b"BZh";
+
+/// Most parts of a file of bzip2, of at most 900,000 octets each where several threads compressed it. Each takes the
+/// memory of a block anew.
+const MAX_BZIP2_PARTS: usize = 1000;
 
 /// Most characters of a value in an error.
 const SHOWN: usize = 64;
@@ -212,9 +217,6 @@ const READERS: [Reader; 6] = [
 
 fn all(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
     let bytes = plain(bytes, MAX_BYTES)?;
-    if bytes.starts_with(BZIP2) {
-        return Err(ImportError::of_file("a file of bzip2", "the file as bunzip2 unpacks it"));
-    }
     let bytes = &*in_utf8(&bytes);
     let file = short_line(file, MAX_TEXT).into_owned();
     if documents::is_document(bytes.trim_ascii_start()) {
@@ -318,9 +320,13 @@ fn in_utf8(bytes: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The content of a file that gzip may have compressed: `most` bytes at most, before and after.
+/// The content of a file that gzip or bzip2 may have compressed: `most` bytes at most, before and after.
 fn plain(bytes: &[u8], most: usize) -> Result<Cow<'_, [u8]>, ImportError> {
-    if !bytes.starts_with(GZIP) {
+    let (name, content) = if bytes.starts_with(GZIP) {
+        ("gzip", gunzip(bytes, most as u64 + 1))
+    } else if bytes.starts_with(BZIP2) {
+        ("bzip2", bunzip2(bytes, most as u64 + 1))
+    } else {
         return match bytes.len() <= most {
             true => Ok(Cow::Borrowed(bytes)),
             false => {
@@ -328,18 +334,37 @@ fn plain(bytes: &[u8], most: usize) -> Result<Cow<'_, [u8]>, ImportError> {
                 Err(ImportError::of_file(found, format!("at most {most}")))
             }
         };
-    }
-    let mut content = Vec::new();
-    let mut limited = MultiGzDecoder::new(bytes).take(most as u64 + 1);
-    limited.read_to_end(&mut content).map_err(|error| {
-        let found = format!("{error} within the gzip data");
-        ImportError::of_file(found, "a whole file of gzip")
+    };
+    let content = content.map_err(|error| {
+        let found = format!("{error} within the {name} data");
+        ImportError::of_file(found, format!("a whole file of {name}"))
     })?;
     if content.len() > most {
         let found = format!("more than {most} bytes when unpacked");
         return Err(ImportError::of_file(found, format!("at most {most}")));
     }
     Ok(Cow::Owned(content))
+}
+
+/// The first `most` bytes of what gzip compressed, in any number of parts.
+fn gunzip(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    MultiGzDecoder::new(bytes).take(most).read_to_end(&mut content)?;
+    Ok(content)
+}
+
+/// The same of bzip2.
+fn bunzip2(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
+    let (mut content, mut rest) = (Vec::new(), bytes);
+    for _ in 0..MAX_BZIP2_PARTS {
+        let mut part = BzDecoder::new(rest).take(most - content.len() as u64);
+        part.read_to_end(&mut content)?;
+        rest = part.into_inner().into_inner();
+        if rest.is_empty() || content.len() as u64 == most {
+            return Ok(content);
+        }
+    }
+    Err(io::Error::other(format!("more than {MAX_BZIP2_PARTS} parts")))
 }
 
 /// A text with another character somewhere.
@@ -353,6 +378,11 @@ fn changed(text: &str, at: proptest::sample::Index, c: char) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bzip2::Compression;
+    use bzip2::bufread::BzEncoder;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
 
     #[test]
@@ -362,7 +392,51 @@ mod tests {
         assert!(error(b"").starts_with("\"\", expected"));
         assert!(error(b"\xff\xfe").starts_with("\"\", expected"));
         assert!(error(b"[  5] local").starts_with("\"[  5] local\""));
-        let packed = "a file of bzip2, expected the file as bunzip2 unpacks it";
-        assert_eq!(error(b"BZh91AY&SY\0"), packed);
+        let packed = error(b"BZh91AY&SY\0");
+        assert!(
+            packed.ends_with(" within the bzip2 data, expected a whole file of bzip2"),
+            "{packed}"
+        );
+    }
+
+    /// What bzip2 makes of it.
+    fn bzip2(content: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::new();
+        BzEncoder::new(content, Compression::best()).read_to_end(&mut packed).unwrap();
+        packed
+    }
+
+    #[test]
+    fn what_bzip2_compressed_is_unpacked_within_its_bound() {
+        let text: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+        let packed = bzip2(&text);
+        assert_eq!(plain(&packed, text.len()).unwrap(), text);
+        let [first, second] = [&text[..123_456], &text[123_456..]].map(bzip2);
+        assert_eq!(plain(&[first, second].concat(), text.len()).unwrap(), text);
+        let error = |bytes: &[u8], most| plain(bytes, most).unwrap_err().to_string();
+        let more = "more than 399999 bytes when unpacked, expected at most 399999";
+        assert_eq!(error(&packed, text.len() - 1), more);
+        for end in (4..packed.len()).step_by(packed.len() / 16) {
+            assert!(plain(&packed[..end], text.len()).is_err(), "{end} of {}", packed.len());
+        }
+        // 64 MiB of zeroes are some 50 octets
+        let bomb = bzip2(&vec![0; MAX_BYTES + 1]);
+        assert!(
+            bomb.len() < 200 && error(&bomb, MAX_BYTES).starts_with("more than 67108864 bytes")
+        );
+        let parts = bzip2(b"").repeat(MAX_BZIP2_PARTS + 1);
+        assert!(error(&parts, 10).starts_with("more than 1000 parts within the bzip2 data"));
+        assert!(error(&[&packed[..], b"rest"].concat(), text.len()).contains("bzip2 data"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_file_of_bzip2_ends(at: Index, octet: u8, from: Index) {
+            let mut packed = bzip2(&b"{\"start\":{}}".repeat(300));
+            let at = at.index(packed.len());
+            packed[at] = octet;
+            let from = from.index(packed.len());
+            let _ = (read("f", &packed), read("f", &[b"BZh9", &packed[from..]].concat()));
+        }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use linkrate_model::clean::short_line;
-use serde_json::Value;
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Octets of the length before a document.
@@ -57,10 +57,12 @@ pub enum JsonError {
 /// The document as it is sent: four octets with its length in network order, and its text. `None` if it is
 /// longer than the length can say.
 #[must_use]
-pub fn framed(document: &Value) -> Option<Vec<u8>> {
-    let text = document.to_string().into_bytes();
-    let length = u32::try_from(text.len()).ok()?;
-    Some([&length.to_be_bytes()[..], &text].concat())
+pub fn framed(document: &impl Serialize) -> Option<Vec<u8>> {
+    let mut text = vec![0; LENGTH_BYTES];
+    serde_json::to_writer(&mut text, document).ok()?;
+    let length = u32::try_from(text.len() - LENGTH_BYTES).ok()?;
+    text[..LENGTH_BYTES].copy_from_slice(&length.to_be_bytes());
+    Some(text)
 }
 
 /// The length that is announced, if it is from 1 to `most`. Every other one is refused before anything of the document

@@ -9,6 +9,7 @@
 //! - [`import`]: what these programs print, as imported runs
 //! - [`json`]: documents behind their length, and their fields
 //! - [`client`]: tests of the servers of these programs, with sockets
+//! - [`measured`]: what an end of a test of iperf3 knows of it
 //! - [`payload`]: threads that carry the payload of a test
 //! - [`scrape`]: figures for a program that asks for them by HTTP
 //! - [`serve`]: a server for clients of these programs, with sockets and threads
@@ -20,6 +21,7 @@ pub mod client;
 pub mod import;
 pub mod iperf3;
 pub mod json;
+pub mod measured;
 pub mod netperf;
 pub mod payload;
 pub mod scrape;

@@ -224,7 +224,8 @@ impl Pace {
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     bytes: AtomicU64,
-    cpu_ns: AtomicU64,
+    /// CPU time of the thread, ns: user and system.
+    cpu_ns: [AtomicU64; 2],
     datagrams: Mutex<Arrivals>,
     failure: Mutex<Option<String>>,
 }

@@ -8,6 +8,7 @@
 //! - `admission`: connections and tests, of all clients and of each
 //! - [`budget`](Budget): memory and open files of all tests
 //! - `guesses`: wrong passwords
+//! - [`recorder`](Printed): what the server prints of its tests, and their intervals
 //! - [`report`](SessionReport): what is told of a session that has ended
 //! - [`interface`](InterfaceReport): the interface by which a client came, and its limit
 //! - [`verdict`](Verdict): what bounded a session
@@ -23,6 +24,7 @@ mod interface;
 mod limits;
 mod netperf;
 mod options;
+mod recorder;
 mod report;
 mod session;
 mod udp_acceptor;
@@ -40,6 +42,7 @@ pub use budget::{Budget, InUse};
 pub use interface::InterfaceReport;
 pub use limits::{Limits, Network, NetworkError};
 pub use netperf::netperf;
+pub use recorder::Printed;
 pub use report::{DatagramReport, Ending, SessionReport, TcpReport, Verdict};
 
 use linkrate_sys::bounded::Bound;
@@ -74,11 +77,11 @@ struct Accepted<'a> {
 }
 
 /// What all sessions share.
-#[derive(Debug)]
 struct Shared<'a> {
     admission: &'a Admission<'a>,
     budget: &'a Budget,
     users: Option<&'a Users>,
+    printed: Printed<'a>,
     guesses: Guesses,
     waiting: Waiting,
     udp_acceptor: UdpAcceptor,
@@ -86,12 +89,14 @@ struct Shared<'a> {
 }
 
 /// Serves the clients of iperf3 that connect to `listener` until `stop` is set, over TCP and, at the same address and
-/// port, over UDP. With `users`, a client must be one of them. `ended` hears of each session.
+/// port, over UDP. With `users`, a client must be one of them. `printed` is what is printed of a test; `ended` hears of each
+/// session.
 pub fn iperf3(
     listener: &TcpListener,
     limits: &Limits,
     budget: &Budget,
     users: Option<&Users>,
+    printed: Printed<'_>,
     stop: &AtomicBool,
     ended: &(impl Fn(&SessionReport) + Send + Sync),
 ) -> io::Result<()> {
@@ -100,6 +105,7 @@ pub fn iperf3(
         admission: &admission,
         budget,
         users,
+        printed,
         guesses: Guesses::default(),
         waiting: Mutex::default(),
         // the same address and port, which iperf3 expects

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use linkrate_interop::client::{ClientError, Control, Iperf3Test, NetperfTest};
 use linkrate_interop::iperf3::{Parameters, Results};
 use linkrate_interop::netperf::{Dialect, OmniRequest, Shape};
-use linkrate_interop::serve::{self, Budget, Ending, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Ending, Limits, Printed, SessionReport};
 use linkrate_model::Family;
 use linkrate_sys::socket::{bind_address, ip_socket};
 
@@ -90,8 +90,16 @@ impl Server {
 
     fn iperf3() -> Self {
         Self::start(Ipv4Addr::LOCALHOST.into(), |listener, stop| {
-            serve::iperf3(listener, &Limits::default(), &budget(), None, stop, &|_| {})
-                .expect("a server");
+            serve::iperf3(
+                listener,
+                &Limits::default(),
+                &budget(),
+                None,
+                Printed::default(),
+                stop,
+                &|_| {},
+            )
+            .expect("a server");
         })
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use linkrate_interop::iperf3::{GREETING, Parameters, Transport};
 use linkrate_interop::json::framed;
 use linkrate_interop::netperf::{OmniRequest, Shape};
-use linkrate_interop::serve::{self, Budget, Limits};
+use linkrate_interop::serve::{self, Budget, Limits, Printed};
 
 /// How long anything may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +36,9 @@ fn served(limits: &Limits, memory: u64, test: impl FnOnce(SocketAddr, SocketAddr
     let (budget, stop) = (Budget::new(memory), AtomicBool::new(false));
     let stopped = std::thread::scope(|scope| {
         let (budget, stop) = (&budget, &stop);
-        scope.spawn(move || serve::iperf3(&iperf3, limits, budget, None, stop, &|_| {}));
+        scope.spawn(move || {
+            serve::iperf3(&iperf3, limits, budget, None, Printed::default(), stop, &|_| {})
+        });
         scope.spawn(move || serve::netperf(&netperf, limits, budget, stop, &|_| {}));
         let _stop = Stop(stop);
         test(addresses.0, addresses.1);

@@ -20,7 +20,7 @@ const DESTINATION_BYTES: usize = 255;
 pub const PEER_SERVER: &str = "linkrate";
 
 /// How a peer is written, for hints.
-pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\" or \"interface://NAME\", and \"?address=ADDRESS\" after it if \
+pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\", \"interface://NAME\" or \"netns://NAME\", and \"?address=ADDRESS\" after it if \
      needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or the short forms, \"ssh:HOST\"";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their peers.
@@ -64,7 +64,9 @@ impl Interfaces {
             return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
         }
         match (first.kind(), program) {
-            (Kind::Interface | Kind::Program(_), Some(_)) => Err(InterfacesError::NoPeerServer),
+            (Kind::Interface | Kind::Namespace | Kind::Program(_), Some(_)) => {
+                Err(InterfacesError::NoPeerServer)
+            }
             (_, program) => {
                 let program = program.unwrap_or_else(|| PEER_SERVER.to_owned());
                 if program.is_empty() || program.chars().any(char::is_control) {
@@ -211,6 +213,13 @@ pub enum Peer {
         /// The address to use, where the interface has several.
         address: Option<Ipv4Addr>,
     },
+    /// A network namespace of this machine, whose interface has a cable to the interface under test.
+    Namespace {
+        /// Its name, as ip-netns(8) has it.
+        name: String,
+        /// The address to use, where it has several on the interface's network.
+        address: Option<Ipv4Addr>,
+    },
     /// A measuring third-party program, which reports on its traffic alone.
     Program {
         /// The program.
@@ -230,6 +239,7 @@ enum Kind {
     Ssh,
     Slurm,
     Interface,
+    Namespace,
     Program(Program),
 }
 
@@ -239,6 +249,7 @@ impl Peer {
             Self::Ssh { .. } => Kind::Ssh,
             Self::Slurm { .. } => Kind::Slurm,
             Self::Interface { .. } => Kind::Interface,
+            Self::Namespace { .. } => Kind::Namespace,
             Self::Program { program, .. } => Kind::Program(*program),
         }
     }
@@ -250,14 +261,17 @@ impl Peer {
 
     /// Whether the client has CPUs of its own. A program is taken for one on another machine.
     pub fn is_remote(&self) -> bool {
-        !matches!(self, Self::Interface { .. })
+        !matches!(self, Self::Interface { .. } | Self::Namespace { .. })
     }
 
     /// The interface that moves; `None` for other clients.
     pub fn interface(&self) -> Option<&str> {
         match self {
             Self::Interface { name, .. } => Some(name),
-            Self::Ssh { .. } | Self::Slurm { .. } | Self::Program { .. } => None,
+            Self::Ssh { .. }
+            | Self::Slurm { .. }
+            | Self::Namespace { .. }
+            | Self::Program { .. } => None,
         }
     }
 
@@ -265,7 +279,10 @@ impl Peer {
     pub fn program(&self) -> Option<Program> {
         match self {
             Self::Program { program, .. } => Some(*program),
-            Self::Ssh { .. } | Self::Slurm { .. } | Self::Interface { .. } => None,
+            Self::Ssh { .. }
+            | Self::Slurm { .. }
+            | Self::Interface { .. }
+            | Self::Namespace { .. } => None,
         }
     }
 
@@ -275,7 +292,8 @@ impl Peer {
         match &mut named {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
-            | Self::Interface { address, .. } => *address = None,
+            | Self::Interface { address, .. }
+            | Self::Namespace { address, .. } => *address = None,
             Self::Program { user, .. } => *user = None,
         }
         named.to_string()
@@ -286,7 +304,8 @@ impl Peer {
         match self {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
-            | Self::Interface { address, .. } => *address,
+            | Self::Interface { address, .. }
+            | Self::Namespace { address, .. } => *address,
             Self::Program { .. } => None,
         }
     }
@@ -302,6 +321,7 @@ impl fmt::Display for Peer {
             Self::Ssh { destination, .. } => write!(f, "ssh:{destination}")?,
             Self::Slurm { node, .. } => write!(f, "slurm:{node}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
+            Self::Namespace { name, .. } => write!(f, "netns:{name}")?,
             Self::Program { program, host, port, user } => {
                 write!(f, "{program}:")?;
                 if let Some(user) = user {
@@ -394,7 +414,13 @@ impl FromStr for Peer {
                 Ok(Self::Interface { name: rest.to_owned(), address })
             }
             "interface" => refused("the text after interface: is not an interface name"),
-            _ => refused("it begins with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
+            "netns" if is_namespace_name(rest) => {
+                Ok(Self::Namespace { name: rest.to_owned(), address })
+            }
+            "netns" => refused("the text after netns: is not the name of a network namespace"),
+            _ => refused(
+                "it begins with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:",
+            ),
         }
     }
 }
@@ -490,6 +516,14 @@ fn is_host_name(name: &str) -> bool {
         && !name.starts_with('-')
 }
 
+/// Whether a file of /run/netns may have the name, and a command line too.
+fn is_namespace_name(name: &str) -> bool {
+    const NAME_MAX: usize = 255;
+    (1..=NAME_MAX).contains(&name.len())
+        && !name.starts_with(['-', '.'])
+        && name.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/' && byte != b',')
+}
+
 /// Whether the name is valid for an interface: by the kernel's dev_valid_name (net/core/dev.c),
 /// and printable.
 pub fn is_interface_name(name: &str) -> bool {
@@ -528,6 +562,8 @@ mod tests {
             "slurm:rack-4.n17,10.0.0.2",
             "interface:eth2",
             "interface:eth2.7,10.0.0.2",
+            "netns:lab2",
+            "netns:lab-2,10.0.0.2",
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
             "iperf3:[::1]:5202",
@@ -555,7 +591,7 @@ mod tests {
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "names no way to reach the client"),
-            ("rsh:lab2", "with none of ssh:, slurm:, interface:, iperf3: and netperf:"),
+            ("rsh:lab2", "with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:"),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
             ("netperf:lab2,10.0.0.1", "netperf asks for no user"),
@@ -585,6 +621,9 @@ mod tests {
             ("slurm:n1,n2", "not an IPv4 address"),
             ("interface:", "not an interface name"),
             ("interface:a/b", "not an interface name"),
+            ("netns:", "not the name of a network namespace"),
+            ("netns:../init", "not the name of a network namespace"),
+            ("netns:-all", "not the name of a network namespace"),
             ("ssh://lab2?key=x", "the text behind ? is neither"),
             ("iperf3://lab2?address=10.0.0.2", "the text behind ? is neither"),
         ] {

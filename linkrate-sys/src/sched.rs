@@ -262,10 +262,19 @@ pub fn process_cpu_ns(pid: u32) -> Result<u64, SysError> {
 
 /// CPU time of all threads of this process, s: user and system, getrusage(2).
 pub fn own_cpu_seconds() -> io::Result<[f64; 2]> {
+    usage(libc::RUSAGE_SELF)
+}
+
+/// The same of the calling thread.
+pub fn own_thread_cpu_seconds() -> io::Result<[f64; 2]> {
+    usage(libc::RUSAGE_THREAD)
+}
+
+fn usage(whose: libc::c_int) -> io::Result<[f64; 2]> {
     // SAFETY: rusage is plain data for which all zeroes is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is a valid, writable rusage for the duration of the call.
-    let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
+    let result = unsafe { libc::getrusage(whose, &raw mut usage) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -381,6 +390,8 @@ mod tests {
         assert!(process_cpu_ns(0x3fff_fff0).is_err());
         let [user, system] = own_cpu_seconds().unwrap();
         assert!((user + system) * 1e9 >= before as f64 * 0.5, "{user} {system}");
+        let of_thread: f64 = own_thread_cpu_seconds().unwrap().iter().sum();
+        assert!(of_thread > 0.0 && of_thread <= user + system + 0.1, "{of_thread}");
     }
 
     #[test]

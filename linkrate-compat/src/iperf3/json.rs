@@ -1,22 +1,29 @@
 //! The documents that iperf3 prints, with its keys. Each is valid JSON: a number that is none is left at zero.
 
-use linkrate_interop::iperf3::Directions;
+use std::io::{self, BufWriter, Write};
+
+use linkrate_interop::iperf3::{Directions, Role};
+use linkrate_interop::measured::{
+    Datagrams, End, Interval, Path, Start, StreamEnd, StreamInterval,
+};
 use linkrate_model::date::{civil_from_days, weekday};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
 use super::measure::Event;
-use super::record::{Datagrams, End, Interval, Path, Start, StreamEnd, StreamInterval};
 
 /// A document that grows with its test.
 #[derive(Debug, Clone)]
 pub struct Document {
+    role: Role,
     ways: Directions,
     is_udp: bool,
     title: Option<String>,
     extra_data: Option<String>,
     server_output: Option<Value>,
     start: Value,
-    intervals: Vec<Value>,
+    /// Figures, which have a tenth of the octets that they take as JSON; `None` if they are not kept.
+    intervals: Option<Vec<Interval>>,
     end: Value,
 }
 
@@ -37,59 +44,81 @@ impl Document {
     #[must_use]
     pub fn new(title: Option<String>) -> Self {
         let start = json!({"connected": [], "version": super::version(), "system_info": system()});
-        let (intervals, end) = (Vec::new(), json!({}));
         Self {
+            role: Role::Client,
             ways: Directions::Forward,
             is_udp: false,
             title,
             extra_data: None,
             server_output: None,
             start,
-            intervals,
-            end,
+            intervals: Some(Vec::new()),
+            end: json!({}),
         }
     }
 
-    /// Takes a moment of the test. Returns its name in a stream, and its part of the document, if it
-    /// has one.
-    pub fn take(&mut self, event: &Event<'_>) -> Option<(&'static str, &Value)> {
-        Some(match event {
-            Event::Started | Event::Over => return None,
-            Event::Start(start) => {
-                (self.ways, self.is_udp) = (start.parameters.ways, start.is_udp());
-                self.extra_data.clone_from(&start.parameters.extra_data);
-                self.start = started(start);
-                ("start", &self.start)
-            }
-            Event::Interval(interval) => {
-                self.intervals.push(self.interval(interval));
-                ("interval", self.intervals.last().unwrap_or(&Value::Null))
-            }
-            Event::End(end) => {
-                self.end = self.ended(end);
-                self.server_output.clone_from(&end.server_output);
-                ("end", &self.end)
-            }
-        })
-    }
-
-    /// The whole document; with an error if the test has one.
+    /// The same for its parts alone: no interval is kept.
     #[must_use]
-    pub fn text(&self, error: Option<&str>) -> String {
-        let mut all = json!({"start": self.start, "intervals": self.intervals, "end": self.end});
-        if let Some(title) = &self.title {
-            all["title"] = json!(title);
+    pub fn in_parts(self) -> Self {
+        Self { intervals: None, ..self }
+    }
+
+    /// Takes a moment of the test.
+    pub fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Started | Event::Over => {}
+            Event::Start(start) => self.begin(start),
+            Event::Interval(interval) => {
+                if let Some(intervals) = &mut self.intervals {
+                    intervals.push((*interval).clone());
+                }
+            }
+            Event::End(end) => self.finish(end),
         }
-        if let Some(extra_data) = &self.extra_data {
-            all["extra_data"] = json!(extra_data);
+    }
+
+    pub(super) fn begin(&mut self, start: &Start) {
+        let asked = &start.parameters;
+        (self.role, self.ways, self.is_udp) = (start.role, asked.ways, start.is_udp());
+        self.extra_data.clone_from(&asked.extra_data);
+        if start.role == Role::Server {
+            self.title.clone_from(&asked.title);
         }
-        if let Some(output) = &self.server_output {
-            all[output_key(output)] = output.clone();
+        self.start = started(start);
+    }
+
+    pub(super) fn finish(&mut self, end: &End) {
+        self.end = self.ended(end);
+        self.server_output.clone_from(&end.server_output);
+    }
+
+    /// The name of a moment that it has taken in a stream, and its part of the document, if it has one.
+    #[must_use]
+    pub fn part(&self, event: &Event<'_>) -> Option<(&'static str, Value)> {
+        match event {
+            Event::Started | Event::Over => None,
+            Event::Start(_) => Some(("start", self.start.clone())),
+            Event::Interval(interval) => Some(("interval", self.interval(interval))),
+            Event::End(_) => Some(("end", self.end.clone())),
         }
-        if let Some(error) = error {
-            all["error"] = json!(error);
-        }
-        format!("{all:#}\n")
+    }
+
+    /// Writes the whole document, interval by interval; with an error if the test has one.
+    pub fn write(&self, to: impl Write, error: Option<&str>) -> io::Result<()> {
+        let mut to = BufWriter::new(to);
+        let intervals = self.intervals.as_deref().unwrap_or_default();
+        serde_json::to_writer_pretty(&mut to, &self.with(intervals, error))?;
+        to.write_all(b"\n")?;
+        to.flush()
+    }
+
+    /// The whole document with these intervals.
+    pub(super) fn with<'a>(
+        &'a self,
+        intervals: &'a [Interval],
+        error: Option<&'a str>,
+    ) -> Whole<'a> {
+        Whole { document: self, intervals, error }
     }
 
     fn interval(&self, interval: &Interval) -> Value {
@@ -97,7 +126,7 @@ impl Document {
             .streams
             .iter()
             .map(|stream| {
-                let mut fields = self.part(interval, &[stream]);
+                let mut fields = self.way(interval, &[stream]);
                 set(&mut fields, "socket", stream.socket);
                 if let Some(path) = &stream.path {
                     set_path(&mut fields, path);
@@ -109,22 +138,23 @@ impl Document {
         for (key, sends) in self.directions() {
             let of_way: Vec<_> =
                 interval.streams.iter().filter(|stream| stream.sends == sends).collect();
-            all[format!("sum{key}")] = Value::Object(self.part(interval, &of_way));
+            all[format!("sum{key}")] = Value::Object(self.way(interval, &of_way));
         }
         all
     }
 
     /// The keys of this document for each direction, and whether this end sends.
     fn directions(&self) -> Vec<(&'static str, bool)> {
+        let is_client = self.role == Role::Client;
         match self.ways {
-            Directions::Forward => vec![("", true)],
-            Directions::Reverse => vec![("", false)],
-            Directions::Both => vec![("", true), ("_bidir_reverse", false)],
+            Directions::Forward => vec![("", is_client)],
+            Directions::Reverse => vec![("", !is_client)],
+            Directions::Both => vec![("", is_client), ("_bidir_reverse", !is_client)],
         }
     }
 
     /// Streams of one direction in an interval.
-    fn part(&self, interval: &Interval, streams: &[&StreamInterval]) -> Map<String, Value> {
+    fn way(&self, interval: &Interval, streams: &[&StreamInterval]) -> Map<String, Value> {
         let bytes = streams.iter().map(|stream| stream.bytes).sum();
         let sends = streams.first().is_some_and(|stream| stream.sends);
         let mut fields = span(interval.start, interval.end, bytes);
@@ -180,7 +210,7 @@ impl Document {
             "remote_total": remote[0], "remote_user": remote[1], "remote_system": remote[2],
         });
         if !self.is_udp {
-            let [sender, receiver] = end.congestion(self.ways);
+            let [sender, receiver] = end.congestion(self.role, self.ways);
             for (key, name) in
                 [("sender_tcp_congestion", sender), ("receiver_tcp_congestion", receiver)]
             {
@@ -208,19 +238,60 @@ impl Document {
             set(&mut fields, "sender", stream.sends);
             fields
         });
-        let spread = stream.spread;
-        for (key, value) in [
-            ("max_snd_cwnd", spread.max_snd_cwnd),
-            ("max_snd_wnd", spread.max_snd_wnd),
-            ("max_rtt", spread.max_rtt_us.into()),
-            ("min_rtt", spread.min_rtt_us.into()),
-            ("mean_rtt", spread.mean_rtt_us.into()),
-            ("reorder", spread.reordered.into()),
-        ] {
+        // a server tells of paths of its own alone
+        let spread = (stream.sends || self.role == Role::Client).then_some(stream.spread);
+        for (key, value) in spread.into_iter().flat_map(|spread| {
+            [
+                ("max_snd_cwnd", spread.max_snd_cwnd),
+                ("max_snd_wnd", spread.max_snd_wnd),
+                ("max_rtt", spread.max_rtt_us.into()),
+                ("min_rtt", spread.min_rtt_us.into()),
+                ("mean_rtt", spread.mean_rtt_us.into()),
+                ("reorder", spread.reordered.into()),
+            ]
+        }) {
             set(&mut sender, key, value);
         }
         receiver.remove("retransmits");
         json!({"sender": sender, "receiver": receiver})
+    }
+}
+
+/// A document with its intervals, of which one is JSON at a time.
+pub(super) struct Whole<'a> {
+    document: &'a Document,
+    intervals: &'a [Interval],
+    error: Option<&'a str>,
+}
+
+impl Serialize for Whole<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let document = self.document;
+        let mut all = serializer.serialize_map(None)?;
+        for (key, text) in [("title", &document.title), ("extra_data", &document.extra_data)] {
+            if let Some(text) = text {
+                all.serialize_entry(key, text)?;
+            }
+        }
+        all.serialize_entry("start", &document.start)?;
+        all.serialize_entry("intervals", &Intervals(self))?;
+        all.serialize_entry("end", &document.end)?;
+        if let Some(output) = &document.server_output {
+            all.serialize_entry(output_key(output), output)?;
+        }
+        if let Some(error) = self.error {
+            all.serialize_entry("error", error)?;
+        }
+        all.end()
+    }
+}
+
+struct Intervals<'a>(&'a Whole<'a>);
+
+impl Serialize for Intervals<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Whole { document, intervals, .. } = self.0;
+        serializer.collect_seq(intervals.iter().map(|interval| document.interval(interval)))
     }
 }
 
@@ -254,12 +325,12 @@ fn end_part(streams: &[&StreamEnd], of_sender: bool, is_udp: bool) -> Map<String
     fields
 }
 
-pub(super) fn set(fields: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
+fn set(fields: &mut Map<String, Value>, key: &str, value: impl Into<Value>) {
     fields.insert(key.to_owned(), value.into());
 }
 
 /// A time and its octets.
-pub(super) fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
+fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
     let seconds = end - start;
     let rate = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
     let mut fields = Map::new();
@@ -271,7 +342,7 @@ pub(super) fn span(start: f64, end: f64, bytes: u64) -> Map<String, Value> {
     fields
 }
 
-pub(super) fn set_datagrams(fields: &mut Map<String, Value>, datagrams: &Datagrams) {
+fn set_datagrams(fields: &mut Map<String, Value>, datagrams: &Datagrams) {
     set(fields, "jitter_ms", datagrams.jitter_seconds * 1e3);
     set(fields, "lost_packets", datagrams.lost);
     set(fields, "packets", datagrams.packets);
@@ -306,7 +377,6 @@ fn started(start: &Start) -> Value {
             "timesecs": start.unix_milliseconds / 1000,
             "timemillisecs": start.unix_milliseconds,
         },
-        "connecting_to": {"host": start.host, "port": start.port},
         "cookie": start.cookie,
         "target_bitrate": asked.bandwidth,
         "fq_rate": asked.pacing_rate,
@@ -331,6 +401,11 @@ fn started(start: &Start) -> Value {
             "gro": u8::from(asked.merges),
         },
     });
+    let other = match start.role {
+        Role::Client => "connecting_to",
+        Role::Server => "accepted_connection",
+    };
+    all[other] = json!({"host": start.host, "port": start.port});
     if !start.is_udp() {
         match asked.mss {
             Some(mss) => all["tcp_mss"] = json!(mss),
@@ -376,8 +451,10 @@ mod tests {
 
     #[test]
     fn a_document_without_a_test_is_json() {
-        let text = Document::new(None).text(Some("unable to connect to server: refused"));
-        let read: Value = serde_json::from_str(&text).unwrap();
+        let mut text = Vec::new();
+        let error = "unable to connect to server: refused";
+        Document::new(None).write(&mut text, Some(error)).unwrap();
+        let read: Value = serde_json::from_slice(&text).unwrap();
         assert_eq!(read["error"], "unable to connect to server: refused");
         assert_eq!((&read["intervals"], &read["end"]), (&json!([]), &json!({})));
     }

@@ -2,15 +2,13 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_interop::client::{BUSY, ClientError, Control, Iperf3Test, User, UserError};
-use linkrate_interop::iperf3::{
-    Padding, Parameters, Results, Role, StreamResult, Transport, stream_id,
-};
+use linkrate_interop::iperf3::{Padding, Parameters, Results, Role, Transport};
+use linkrate_interop::measured::{Connection, End, Interval, OwnEnd, Sampler, Start, StreamEnd};
 use linkrate_interop::payload::{Fill, Phase, Socket, Stream, Work};
 use linkrate_interop::serve::InterfaceReport;
 use linkrate_model::CpuSet;
@@ -19,8 +17,6 @@ use linkrate_sys::socket;
 
 use super::open;
 use super::options::{Options, Wrong};
-use super::record::{Connection, Datagrams, End, Interval, Start, StreamEnd};
-use super::sampler::{Mark, Sampler, datagrams};
 
 /// How often the test checks whether it is to end.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -223,23 +219,17 @@ fn start(
     test: &Iperf3Test,
     sockets: &[Socket],
 ) -> io::Result<Start> {
-    let connection = |socket: &Socket| {
-        let (local, remote) = match socket {
-            Socket::Tcp(stream) => (stream.local_addr()?, stream.peer_addr()?),
-            Socket::Udp(socket) => (socket.local_addr()?, socket.peer_addr()?),
-        };
-        Ok(Connection { socket: socket.as_fd().as_raw_fd(), local, remote })
-    };
     let cookie = test.first_octets().split(|octet| *octet == 0).next().unwrap_or_default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(Start {
+        role: Role::Client,
         host: options.host.clone(),
         port: options.port,
         parameters: asked.clone(),
         cookie: String::from_utf8_lossy(cookie).into_owned(),
         mss: test.mss(),
         buffers: sockets.first().map_or(Ok((0, 0)), socket::buffers)?,
-        streams: sockets.iter().map(connection).collect::<io::Result<_>>()?,
+        streams: sockets.iter().map(Connection::of).collect::<io::Result<_>>()?,
         unix_milliseconds: now.as_millis() as u64,
         interval_seconds: options.interval_seconds,
     })
@@ -248,9 +238,7 @@ fn start(
 /// What this end knows at the end.
 #[derive(Debug)]
 struct Measured {
-    streams: Vec<(i32, bool)>,
-    totals: Vec<[Mark; 2]>,
-    spreads: Vec<super::record::Spread>,
+    ends: Vec<OwnEnd>,
     seconds: f64,
     cpu_percent: [f64; 3],
     is_interrupted: bool,
@@ -324,17 +312,7 @@ impl Run<'_> {
             // a second request ends the program
             self.test.persist();
         }
-        Ok(Measured {
-            streams: streams
-                .iter()
-                .map(|stream| (stream.socket().as_fd().as_raw_fd(), stream.sends))
-                .collect(),
-            totals: sampler.totals(),
-            spreads: sampler.spreads(),
-            seconds,
-            cpu_percent,
-            is_interrupted,
-        })
+        Ok(Measured { ends: sampler.ends(), seconds, cpu_percent, is_interrupted })
     }
 
     /// Reports on one interval after the other, for `length` seconds behind `begun`, or until octets or the user end the
@@ -463,21 +441,9 @@ fn exchange(
     let is_udp = asked.transport == Transport::Udp;
     // all of it was acknowledged at the end of this end's time
     let is_amount = asked.amount().is_some() && !is_udp;
-    let own = (0..).zip(&measured.streams).zip(&measured.totals).map(
-        |((index, (_, sends)), [from, to])| StreamResult {
-            id: stream_id(index),
-            bytes: to.count.bytes.saturating_sub(from.count.bytes),
-            retransmits: (*sends && !is_udp)
-                .then(|| to.retransmits.wrapping_sub(from.retransmits).into()),
-            jitter_seconds: to.count.datagrams.jitter_us / 1e6,
-            lost: to.count.datagrams.lost,
-            omitted_lost: from.count.datagrams.lost,
-            packets: to.count.datagrams.highest,
-            omitted_packets: from.count.datagrams.highest,
-            seconds: measured.seconds,
-        },
-    );
-    let sends = measured.streams.iter().any(|(_, sends)| *sends);
+    let own =
+        (0..).zip(&measured.ends).map(|(index, end)| end.result(index, measured.seconds, is_udp));
+    let sends = measured.ends.iter().any(|end| end.sends);
     let own = Results {
         cpu_percent: measured.cpu_percent,
         knows_retransmits: sends.then_some(!is_udp),
@@ -489,48 +455,16 @@ fn exchange(
         true => test.end_with_output(&own),
         false => test.end_now(&own),
     }?;
-    let each = (0..).zip(&measured.streams).zip(&own.streams);
-    let streams = each.zip(&measured.totals).zip(&measured.spreads).map(
-        |((((index, (socket, sends)), own), [from, to]), spread)| {
-            let id = stream_id(index);
-            // the results have been checked for each stream
-            let their = theirs.streams.iter().find(|their| their.id == id).copied();
-            let their = their.unwrap_or(StreamResult { bytes: 0, ..*own });
-            let [sent, received] = if *sends { [own, &their] } else { [&their, own] };
-            // versions before 3.14 do not report on datagrams that were left out
-            let omitted = match their.omitted_packets {
-                0 => own.omitted_packets,
-                reported => reported,
-            };
-            let their_packets = their.packets.saturating_sub(omitted);
-            let own_datagrams = datagrams(&from.count, &to.count);
-            let received_datagrams = match *sends {
-                true => Datagrams {
-                    packets: their_packets,
-                    lost: their.lost.saturating_sub(their.omitted_lost).cast_signed(),
-                    out_of_order: 0,
-                    jitter_seconds: their.jitter_seconds,
-                },
-                false => own_datagrams,
-            };
-            StreamEnd {
-                socket: *socket,
-                sends: *sends,
-                sent_bytes: sent.bytes,
-                received_bytes: received.bytes,
-                sent_seconds: time(sent.seconds, measured.seconds),
-                received_seconds: match *sends && is_amount && their.bytes == own.bytes {
-                    // the server's continues until it hears of the end
-                    true => measured.seconds,
-                    false => time(received.seconds, measured.seconds),
-                },
-                retransmits: sent.retransmits,
-                spread: *spread,
-                received: is_udp.then_some(received_datagrams),
-                sent_packets: if *sends { own_datagrams.packets } else { their_packets },
-            }
-        },
-    );
+    let streams = measured.ends.iter().zip(&own.streams).map(|(end, own)| {
+        // the results have been checked for each stream
+        let their = theirs.streams.iter().find(|their| their.id == own.id);
+        let all = end.with(own, their, is_udp);
+        // the server's time continues until it hears of the end
+        match end.sends && is_amount && all.received_bytes == own.bytes {
+            true => StreamEnd { received_seconds: measured.seconds, ..all },
+            false => all,
+        }
+    });
     Ok(End {
         streams: streams.collect(),
         own_cpu_percent: measured.cpu_percent,
@@ -540,9 +474,4 @@ fn exchange(
         server_output: theirs.server_output,
         is_interrupted: measured.is_interrupted,
     })
-}
-
-/// The time that an end tells, or that of this end: 3.1 does not report.
-fn time(reported: f64, own: f64) -> f64 {
-    if reported > 0.0 { reported } else { own }
 }

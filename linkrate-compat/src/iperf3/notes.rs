@@ -1,6 +1,7 @@
 //! What iperf3 gets wrong or does not report, in lines for stderr.
 
-use super::record::{End, Interval};
+use linkrate_interop::measured::{End, Interval};
+
 use crate::cpu::HostCpuUse;
 
 /// Intervals that are needed for a range.

@@ -131,6 +131,18 @@ pub struct Wrong {
     pub expected: &'static str,
 }
 
+/// Checks the time between two reports, s.
+pub fn check_interval(seconds: f64) -> Result<(), Wrong> {
+    match seconds == 0.0 || (0.1..=60.0).contains(&seconds) {
+        true => Ok(()),
+        false => Err(Wrong {
+            option: "--interval",
+            found: seconds.to_string(),
+            expected: "0, or 0.1 to 60 s",
+        }),
+    }
+}
+
 impl Options {
     /// Checks what the server would refuse, and what would mean nothing.
     pub fn check(&self) -> Result<(), Wrong> {
@@ -138,19 +150,13 @@ impl Options {
         let ends = [self.seconds.is_some(), self.bytes > 0, self.blocks > 0];
         let block = self.block.unwrap_or(USUAL_DATAGRAM);
         let datagram = (MIN_DATAGRAM..=MAX_DATAGRAM).contains(&block);
-        let interval = self.interval_seconds;
+        check_interval(self.interval_seconds)?;
         for (is_wrong, option, found, expected) in [
             (
                 ends.iter().filter(|end| **end).count() > 1,
                 "--time, --bytes and --blockcount",
                 "several of them".to_owned(),
                 "one end of the test",
-            ),
-            (
-                !(interval == 0.0 || (0.1..=60.0).contains(&interval)),
-                "--interval",
-                interval.to_string(),
-                "0, or 0.1 to 60 s",
             ),
             (is_udp && !datagram, "--length", block.to_string(), "16 to 65507 for UDP"),
             (is_udp && self.discards, "--skip-rx-copy", "with --udp".to_owned(), "TCP"),

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use linkrate_interop::iperf3::{Directions, Transport};
+use linkrate_interop::iperf3::{Directions, Role, Transport};
+use linkrate_interop::measured::{Datagrams, End, Interval, Start, StreamEnd};
 use linkrate_sys::clock::local_time;
 use serde_json::Value;
 
 use super::measure::Event;
-use super::record::{Datagrams, End, Interval, Start, StreamEnd};
 use super::units::{Format, percent, unit};
 
 const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -\n";
@@ -229,7 +229,7 @@ impl Text {
             share(end.remote_cpu_percent)
         );
         if !self.is_udp {
-            let [sender, receiver] = end.congestion(self.ways);
+            let [sender, receiver] = end.congestion(Role::Client, self.ways);
             for (word, name) in [("snd", sender), ("rcv", receiver)] {
                 if let Some(name) = name {
                     let _ = writeln!(text, "{word}_tcp_congestion {name}");
@@ -328,13 +328,14 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use linkrate_interop::iperf3::Parameters;
+    use linkrate_interop::measured::{Connection, Path, Spread, StreamInterval};
 
-    use super::super::record::{Connection, Path, Spread, StreamInterval};
     use super::*;
 
     fn start(parameters: Parameters) -> Start {
         let address = |port| format!("127.0.0.1:{port}").parse().unwrap();
         Start {
+            role: Role::Client,
             host: "127.0.0.1".to_owned(),
             port: 5999,
             parameters,
@@ -376,7 +377,7 @@ mod tests {
 
     fn interval(datagrams: Option<Datagrams>, path: Option<Path>) -> Interval {
         let stream = StreamInterval { socket: 5, sends: true, bytes: 131_072, datagrams, path };
-        Interval { start: 0.0, end: 1.0, is_omitted: false, streams: vec![stream] }
+        Interval { start: 0.0, end: 1.0, is_omitted: false, streams: [stream].into() }
     }
 
     /// The text of a whole test. Lines keep the spaces at their ends, as those of iperf3.

@@ -434,6 +434,8 @@ mod tests {
 
     const RRUL: &[u8] = include_bytes!("../../tests/recorded/flent_rrul.flent.gz");
     const NDOWN: &[u8] = include_bytes!("../../tests/recorded/flent_tcp_ndown.flent.gz");
+    /// The same, which bzip2 1.0.8 compressed.
+    const NDOWN_BZ2: &[u8] = include_bytes!("../../tests/recorded/flent_tcp_ndown.flent.bz2");
 
     fn document(file: &[u8]) -> Value {
         serde_json::from_slice(&plain(file, MAX_BYTES).unwrap()).unwrap()
@@ -552,8 +554,11 @@ mod tests {
         short["raw_values"] = json!({});
         short["x_values"].as_array_mut().unwrap().pop();
         assert!(imported(&short).unwrap_err().contains("as x_values"));
-        let cut = read_file("f", &NDOWN[..NDOWN.len() / 2]).unwrap_err().to_string();
-        assert!(cut.contains("gzip"), "{cut}");
+        assert_eq!(read_file("f", NDOWN_BZ2), read_file("f", NDOWN));
+        for (packed, name) in [(NDOWN, "gzip"), (NDOWN_BZ2, "bzip2")] {
+            let cut = read_file("f", &packed[..packed.len() / 2]).unwrap_err().to_string();
+            assert!(cut.contains(name), "{cut}");
+        }
         // gzip makes 2 MB of 2 GB of zeros
         let bomb = plain(NDOWN, 100).unwrap_err().to_string();
         assert_eq!(bomb, "more than 100 bytes when unpacked, expected at most 100");

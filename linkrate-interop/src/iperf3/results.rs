@@ -1,5 +1,7 @@
 //! What each end tells the other one at the end of a test.
 
+use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::streams::stream_id;
@@ -33,7 +35,7 @@ pub struct Results {
     /// The congestion control of its sockets.
     pub congestion: Option<String>,
     pub streams: Vec<StreamResult>,
-    /// What a server has printed, a text or a document, where its client asks for it.
+    /// What a server that a client has asked for its output has printed, a text or a document.
     pub server_output: Option<Value>,
 }
 
@@ -143,13 +145,21 @@ impl Results {
         if let Some(congestion) = &self.congestion {
             document["congestion_used"] = json!(congestion);
         }
-        match &self.server_output {
-            None => {}
-            Some(text @ Value::String(_)) => document["server_output_text"] = text.clone(),
-            Some(output) => document["server_output_json"] = output.clone(),
-        }
         document
     }
+
+    /// The same with the JSON of what this end, a server, has printed.
+    pub fn with_output(&self, server_output_json: &RawValue) -> impl Serialize {
+        WithOutput { results: self.document(), server_output_json }
+    }
+}
+
+/// The results of a server with what it has printed.
+#[derive(Serialize)]
+struct WithOutput<'a> {
+    #[serde(flatten)]
+    results: Value,
+    server_output_json: &'a RawValue,
 }
 
 impl StreamResult {
@@ -223,11 +233,18 @@ mod tests {
         let streams = (0..1).map(|index| json!({"id": stream_id(index), "bytes": 1}));
         let document = json!({"streams": streams.collect::<Vec<_>>()});
         let sent = parsed(&document, 1).unwrap();
-        for output in [json!("a\nb"), json!({"start": [1, 2]})] {
+        let with = |key: &str, output: &Value| {
+            let mut text = sent.document();
+            text[key] = output.clone();
+            text.to_string()
+        };
+        let (text, output) = (json!("a\nb"), json!({"start": [1, 2]}));
+        let raw = RawValue::from_string(output.to_string()).unwrap();
+        let own = serde_json::to_string(&sent.with_output(&raw)).unwrap();
+        for (document, output) in [(with("server_output_text", &text), text), (own, output)] {
+            assert_eq!(Results::read(document.as_bytes(), 1).unwrap().server_output, None);
             let sent = Results { server_output: Some(output), ..sent.clone() };
-            let text = sent.document().to_string();
-            assert_eq!(Results::read(text.as_bytes(), 1).unwrap().server_output, None);
-            assert_eq!(Results::read_with_output(text.as_bytes(), 1), Ok(sent));
+            assert_eq!(Results::read_with_output(document.as_bytes(), 1), Ok(sent));
         }
     }
 

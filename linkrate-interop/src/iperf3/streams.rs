@@ -30,6 +30,12 @@ impl Directions {
         }
     }
 
+    /// Whether `role` sends on one stream or more.
+    #[must_use]
+    pub fn has_sender(self, role: Role) -> bool {
+        self == Self::Both || (self == Self::Forward) == (role == Role::Client)
+    }
+
     /// Whether `role` sends on stream `index`, from 0 in the order in which the client opens them. With both
     /// ways the client opens its own sending streams first.
     #[must_use]
@@ -106,6 +112,10 @@ mod tests {
             for index in 0..ways.streams(4) {
                 let sends = [Role::Client, Role::Server].map(|role| ways.sends(role, index, 4));
                 assert_ne!(sends[0], sends[1], "{ways:?} {index}");
+            }
+            for role in [Role::Client, Role::Server] {
+                let any = (0..ways.streams(4)).any(|index| ways.sends(role, index, 4));
+                assert_eq!(ways.has_sender(role), any, "{ways:?} {role:?}");
             }
         }
         let of_client =

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use linkrate_sys::bounded::is_passing;
 use linkrate_sys::memory::PageBuffer;
-use linkrate_sys::sched::{current_thread, thread_cpu_ns};
+use linkrate_sys::sched::own_thread_cpu_seconds;
 use linkrate_sys::socket::{congestion, discard, set_receive_timeout, set_send_timeout, shut_down};
 use linkrate_sys::tcp_info::{TcpInfo, tcp_info};
 use linkrate_sys::tcp_repair::readable;
@@ -89,8 +89,10 @@ impl Stream {
             };
             *theirs.failure() = ended.err().map(|error| error.to_string());
             // a thread that cannot tell has used no time that is known
-            let used = thread_cpu_ns(current_thread()).unwrap_or(0);
-            theirs.cpu_ns.store(used, Ordering::Relaxed);
+            let used = own_thread_cpu_seconds().unwrap_or_default();
+            for (counter, seconds) in theirs.cpu_ns.iter().zip(used) {
+                counter.store((seconds * 1e9) as u64, Ordering::Relaxed);
+            }
         };
         let thread = std::thread::Builder::new().name("stream".to_owned()).spawn(body)?;
         Ok(Self { sends: work.sends, socket, before, counters, thread })
@@ -152,12 +154,12 @@ impl Stream {
         }
     }
 
-    /// Waits for its end, and returns the CPU time of its thread, ns.
-    pub fn join(self) -> u64 {
+    /// Waits for its end, and returns the CPU time of its thread, s: user and system.
+    pub fn join(self) -> [f64; 2] {
         shut_down(&self.socket);
         // a panic is a thread without a time
         let _ = self.thread.join();
-        self.counters.cpu_ns.load(Ordering::Relaxed)
+        self.counters.cpu_ns.each_ref().map(|ns| ns.load(Ordering::Relaxed) as f64 / 1e9)
     }
 }
 

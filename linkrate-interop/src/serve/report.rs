@@ -6,6 +6,7 @@ use linkrate_sys::tcp_info::TcpInfo;
 use serde::Serialize;
 
 use super::interface::InterfaceReport;
+use crate::measured::Measured;
 
 /// How a session ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -176,9 +177,9 @@ pub struct SessionReport {
     pub received_bytes: u64,
     /// Octets that were sent in this time.
     pub sent_bytes: u64,
-    /// Octets that the client says it has sent, and received: no part of the line.
+    /// All of it, where it is printed: no part of the line.
     #[serde(skip)]
-    pub client_bytes: [u64; 2],
+    pub measured: Option<Box<Measured>>,
     /// Throughput at the receiver, bit/s: octets that arrived here; of a test in which nothing arrives here, those that
     /// the client says it has received or its TCP has acknowledged, or else those that were sent.
     pub bits_per_second: f64,
@@ -221,7 +222,7 @@ impl SessionReport {
             seconds: 0.0,
             received_bytes: 0,
             sent_bytes: 0,
-            client_bytes: [0; 2],
+            measured: None,
             bits_per_second: 0.0,
             transactions: None,
             cpu_percent: 0.0,

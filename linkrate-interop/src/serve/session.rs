@@ -9,22 +9,25 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use linkrate_sys::bounded::{Bound, Ended, is_passing};
-use linkrate_sys::sched::{current_thread, set_affinity, thread_cpu_ns};
-use linkrate_sys::socket::{end_without_peer, send_now, wait_ready};
+use linkrate_sys::sched::{current_thread, own_thread_cpu_seconds, set_affinity};
+use linkrate_sys::socket::{buffers, end_without_peer, send_now, wait_ready};
 use linkrate_sys::tcp_info::tcp_info;
+use serde_json::value::RawValue;
 
 use super::admission::{Pending, Running};
 use super::budget::{THREAD_BYTES, Taken};
 use super::interface::InterfaceReport;
+use super::recorder::Recorder;
 use super::report::{DatagramReport, Ending, SessionReport, TcpReport};
 use super::verdict::{Evidence, verdict};
 use super::{Joined, POLL_INTERVAL, Shared, TIMEOUT, options};
 use crate::iperf3::{
     Cookie, Directions, MAX_PARAMETER_BYTES, MAX_RESULT_BYTES, Parameters, Results, Role, State,
-    StreamResult, Transport, lenient, misread, stream_id,
+    StreamResult, Transport, lenient, misread,
 };
 use crate::json::{Fields, JsonError, LENGTH_BYTES, framed, length};
-use crate::payload::{Count, Fill, MAX_CALL, Phase, Socket, Stream, Work};
+use crate::measured::{Connection, End, Measured, OwnEnd, Sampler, Start, StreamEnd};
+use crate::payload::{Fill, MAX_CALL, Phase, Socket, Stream, Work};
 
 /// How much longer than its time a test may take: ten changes of its state, on a path of 4 s, as for iperf3.
 const GRACE: Duration = Duration::from_secs(40);
@@ -120,6 +123,9 @@ fn run(
     evidence.asked = asked.bandwidth as f64 * f64::from(asked.parallel);
     let (sockets, left_out) = session.streams(&asked, cookie)?;
     report.ignored.extend(left_out);
+    let printed = session.shared.printed;
+    let opened = printed.prints(&asked).then(|| session.start(&asked, cookie, &sockets));
+    let opened = opened.transpose().map_err(failed)?;
     report.streams = sockets.len() as u32;
     session.tell(State::TestStart)?;
     let phase = Arc::new(Phase::default());
@@ -150,76 +156,93 @@ fn run(
             }
         }
     }
-    let mut early = vec![Count::default(); streams.len()];
+    let is_udp = asked.transport == Transport::Udp;
+    let sampler = Sampler::new(&streams, is_udp);
+    let mut recorder = Recorder::new(sampler, printed.step(&asked), &asked);
     // what the session has used until here is no part of a short test
-    let before = thread_cpu_ns(current_thread()).unwrap_or(0);
-    let ended = session.test(&asked, &streams, &phase, &mut early, report);
-    let carried = |(stream, early): (&Stream, Count)| Carried { early, all: stream.count() };
-    let counts: Vec<Carried> = streams.iter().zip(early).map(carried).collect();
+    let before = own_thread_cpu_seconds().unwrap_or_default();
+    let ended = session.test(&asked, &streams, &phase, &mut recorder, report);
+    let (ends, intervals) = recorder.end(report.seconds);
     phase.end();
-    let own = thread_cpu_ns(current_thread()).unwrap_or(0).saturating_sub(before);
+    let now = own_thread_cpu_seconds().unwrap_or(before);
     report.tcp = TcpReport::of(streams.iter().filter_map(Stream::tcp_info));
     let congestion = streams.first().and_then(Stream::congestion);
-    let known: Vec<Option<u64>> = streams.iter().map(retransmits).collect();
-    let directions: Vec<bool> = streams.iter().map(|stream| stream.sends).collect();
-    let used: Vec<u64> = streams.into_iter().map(Stream::join).collect();
-    let cpu_ns = own + used.iter().sum::<u64>();
+    let used: Vec<[f64; 2]> = streams.into_iter().map(Stream::join).collect();
     let total = |sends: bool| {
-        let of_way = directions.iter().zip(&counts).filter(|(way, _)| **way == sends);
-        of_way.map(|(_, carried)| carried.bytes()).sum::<u64>()
+        let of_way = ends.iter().filter(|end| end.sends == sends);
+        of_way.map(OwnEnd::bytes).sum::<u64>()
     };
     (report.sent_bytes, report.received_bytes) = (total(true), total(false));
     let counted =
         if asked.ways == Directions::Reverse { report.sent_bytes } else { report.received_bytes };
-    report.retransmits = known.iter().copied().flatten().reduce(|a, b| a + b);
+    let results = (0..).zip(&ends).map(|(index, end)| end.result(index, report.seconds, is_udp));
+    let results: Vec<StreamResult> = results.collect();
+    let known = results.iter().filter_map(|result| result.retransmits);
+    report.retransmits = known.reduce(|a, b| a + b);
+    let mut cpu_percent = [0.0; 3];
     if report.seconds > 0.0 {
         report.bits_per_second = counted as f64 * 8.0 / report.seconds;
         let all = report.seconds + f64::from(asked.omit_seconds);
-        report.cpu_percent = cpu_ns as f64 / 1e7 / all;
-        evidence.busiest_percent = used.iter().max().map_or(0.0, |ns| *ns as f64 / 1e7 / all);
+        let own = [0, 1].map(|kind| (now[kind] - before[kind]).max(0.0));
+        let [user, system] = [0, 1].map(|kind| {
+            let streams: f64 = used.iter().map(|used| used[kind]).sum();
+            (own[kind] + streams) * 100.0 / all
+        });
+        cpu_percent = [user + system, user, system];
+        let busiest = used.iter().map(|used| used[0] + used[1]).fold(0.0, f64::max);
+        evidence.busiest_percent = busiest * 100.0 / all;
     }
-    if asked.transport == Transport::Udp {
-        report.datagrams = Some(datagrams(&directions, &counts));
+    report.cpu_percent = cpu_percent[0];
+    if is_udp {
+        report.datagrams = Some(datagrams(&ends));
     }
-    ended?;
-    let results = (0..).zip(&counts).zip(&known).map(|((index, carried), known)| StreamResult {
-        id: stream_id(index),
-        bytes: carried.bytes(),
-        retransmits: *known,
-        jitter_seconds: carried.all.datagrams.jitter_us / 1e6,
-        lost: carried.all.datagrams.lost,
-        omitted_lost: carried.early.datagrams.lost,
-        packets: carried.all.datagrams.highest,
-        omitted_packets: carried.early.datagrams.highest,
-        seconds: report.seconds,
-    });
-    let own = Results {
-        cpu_percent: [report.cpu_percent, 0.0, 0.0],
-        knows_retransmits: (report.retransmits.is_some()).then_some(true),
-        congestion,
-        streams: results.collect(),
-        // its line, as far as it goes
-        server_output: asked.wants_server_output.then(|| {
-            let so_far = SessionReport { ending: Ending::Complete, ..report.clone() };
-            serde_json::to_value(so_far).unwrap_or_default()
-        }),
+    let streams = |theirs: &[StreamResult]| -> Vec<StreamEnd> {
+        let each = ends.iter().zip(&results);
+        each.map(|(end, own)| {
+            let their = theirs.iter().find(|their| their.id == own.id);
+            end.with(own, their, is_udp)
+        })
+        .collect()
     };
-    let theirs = session.exchange(&own, report.streams)?;
+    report.measured = opened.map(|start| {
+        let end = End {
+            streams: streams(&[]),
+            own_cpu_percent: cpu_percent,
+            remote_cpu_percent: [0.0; 3],
+            own_congestion: congestion.clone(),
+            remote_congestion: None,
+            server_output: None,
+            is_interrupted: false,
+        };
+        Box::new(Measured { start, intervals, end })
+    });
+    ended?;
+    let own = Results {
+        cpu_percent,
+        knows_retransmits: report.retransmits.is_some().then_some(true),
+        congestion,
+        streams: results.clone(),
+        server_output: None,
+    };
+    let output = asked.wants_server_output.then(|| {
+        // as far as it goes
+        report.ending = Ending::Complete;
+        (printed.document)(report)
+    });
+    report.ending = Ending::ClientLeft;
+    let theirs = session.exchange(&own, output, report.streams)?;
     if asked.ways == Directions::Reverse && report.seconds > 0.0 {
         // a client cannot have more than was sent to it
         let received = theirs.streams.iter().map(|stream| stream.bytes);
         let received = received.fold(0, u64::saturating_add).min(report.sent_bytes);
         report.bits_per_second = received as f64 * 8.0 / report.seconds;
     }
-    let of_client = |sends: bool| {
-        let is_of_way = |id| {
-            let mut ways = (0..).zip(&directions);
-            ways.any(|(index, way)| stream_id(index) == id && *way != sends)
-        };
-        let of_way = theirs.streams.iter().filter(|stream| is_of_way(stream.id));
-        of_way.map(|stream| stream.bytes).fold(0, u64::saturating_add)
-    };
-    report.client_bytes = [true, false].map(of_client);
+    if let Some(measured) = &mut report.measured {
+        let end = &mut measured.end;
+        end.streams = streams(&theirs.streams);
+        end.remote_cpu_percent = theirs.cpu_percent;
+        end.remote_congestion = theirs.congestion;
+    }
     Ok(())
 }
 
@@ -261,34 +284,14 @@ fn is_udp(document: &str) -> bool {
     Fields::parse(document.as_bytes()).is_ok_and(|fields| fields.switch("udp"))
 }
 
-/// Segments that a stream has sent again; `None` of a receiver and of datagrams.
-fn retransmits(stream: &Stream) -> Option<u64> {
-    let info = stream.tcp_info().filter(|_| stream.sends)?;
-    Some(info.total_retrans.into())
-}
-
-/// What a stream carried until the end of the beginning that is left out, and until its end.
-#[derive(Debug, Clone, Copy)]
-struct Carried {
-    early: Count,
-    all: Count,
-}
-
-impl Carried {
-    /// Octets without the beginning.
-    fn bytes(&self) -> u64 {
-        self.all.bytes.saturating_sub(self.early.bytes)
-    }
-}
-
 /// The datagrams of all streams, without the beginning.
-fn datagrams(sends: &[bool], counts: &[Carried]) -> DatagramReport {
+fn datagrams(ends: &[OwnEnd]) -> DatagramReport {
     let mut report = DatagramReport::default();
     let mut jitters = Vec::new();
-    for (sends, carried) in sends.iter().zip(counts) {
-        let [early, all] = [carried.early.datagrams, carried.all.datagrams];
+    for end in ends {
+        let [early, all] = end.marks.map(|mark| mark.count.datagrams);
         let packets = all.highest.saturating_sub(early.highest);
-        if *sends {
+        if end.sends {
             report.sent_packets = report.sent_packets.saturating_add(packets);
         } else {
             // a client may number them as it likes
@@ -296,7 +299,7 @@ fn datagrams(sends: &[bool], counts: &[Carried]) -> DatagramReport {
             // one that was late made a loss of the beginning good
             let lost = all.lost.saturating_sub(early.lost);
             report.lost_packets = report.lost_packets.saturating_add(lost);
-            report.out_of_order_packets += all.out_of_order - early.out_of_order;
+            report.out_of_order_packets += all.out_of_order.saturating_sub(early.out_of_order);
             jitters.push(all.jitter_us / 1e6);
         }
     }
@@ -385,6 +388,25 @@ impl Session<'_> {
         Err(Ending::Refused(reason.to_owned()))
     }
 
+    /// The test whose streams are open, as it is printed.
+    fn start(&self, asked: &Parameters, cookie: Cookie, streams: &[Socket]) -> io::Result<Start> {
+        let client = self.control.peer_addr()?;
+        let cookie = cookie.octets().split(|octet| *octet == 0).next().unwrap_or_default();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Ok(Start {
+            role: Role::Server,
+            host: client.ip().to_canonical().to_string(),
+            port: client.port(),
+            parameters: asked.clone(),
+            cookie: String::from_utf8_lossy(cookie).into_owned(),
+            mss: tcp_info(self.control).ok().map(|info| info.snd_mss),
+            buffers: streams.first().map_or(Ok((0, 0)), buffers)?,
+            streams: streams.iter().map(Connection::of).collect::<io::Result<_>>()?,
+            unix_milliseconds: now.as_millis() as u64,
+            interval_seconds: self.shared.printed.interval_seconds,
+        })
+    }
+
     /// Waits, but not longer than the client and the server.
     fn pause(&self, until: Instant) -> Result<(), Ending> {
         loop {
@@ -431,6 +453,7 @@ impl Session<'_> {
     fn begin(&mut self, asked: &Parameters) -> Result<(), Ending> {
         let client = self.control.peer_addr().map_err(|_| Ending::ClientLeft)?.ip();
         let (memory, files) = cost(asked);
+        let memory = memory + self.shared.printed.memory(asked);
         let admission = self.shared.admission;
         let running = admission.begin(client).and_then(|running| {
             let taken = self.shared.budget.take(memory, files)?;
@@ -566,14 +589,13 @@ impl Session<'_> {
             && !matches!(self.control.peek(&mut [0]), Ok(1))
     }
 
-    /// Runs the test until the client ends it. `early` is what each stream carries in the beginning that is left
-    /// out.
+    /// Runs the test until the client ends it.
     fn test(
         &mut self,
         asked: &Parameters,
         streams: &[Stream],
         phase: &Phase,
-        early: &mut Vec<Count>,
+        recorder: &mut Recorder<'_>,
         report: &mut SessionReport,
     ) -> Result<(), Ending> {
         let omit = Duration::from_secs(asked.omit_seconds.into());
@@ -588,17 +610,19 @@ impl Session<'_> {
             seconds => seconds,
         };
         let longest = omit + Duration::from_secs(granted.into()) + GRACE;
-        self.control.set_read_timeout(Some(POLL_INTERVAL)).map_err(failed)?;
         let mut from = begun;
         let mut waits = !omit.is_zero();
         let mut counted = (begun, 0_u64);
         loop {
             if waits && begun.elapsed() >= omit {
+                recorder.leave_out(begun.elapsed().as_secs_f64());
                 (from, waits) = (Instant::now(), false);
-                *early = streams.iter().map(Stream::leave_out).collect();
                 phase.limit_to(asked.amount());
             }
             report.seconds = from.elapsed().as_secs_f64();
+            recorder.look(report.seconds);
+            let wait = recorder.until_next(report.seconds).min(POLL_INTERVAL);
+            self.control.set_read_timeout(Some(wait)).map_err(failed)?;
             let mut octet = [0];
             match (&mut &*self.control).read(&mut octet) {
                 Ok(0) => return Err(Ending::ClientLeft),
@@ -651,13 +675,22 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Exchanges results, and lets the client show them.
-    fn exchange(&mut self, own: &Results, streams: u32) -> Result<Results, Ending> {
+    /// Exchanges results, and lets the client show them. `output` is the JSON text of what the server has printed.
+    fn exchange(
+        &mut self,
+        own: &Results,
+        output: Option<String>,
+        streams: u32,
+    ) -> Result<Results, Ending> {
         self.tell(State::ExchangeResults)?;
         let document = self.document(MAX_RESULT_BYTES)?;
         let theirs = Results::read(&document, streams)
             .map_err(|error| Ending::Refused(error.to_string()))?;
-        let document = framed(&own.document()).unwrap_or_default();
+        let document = match output.map(RawValue::from_string) {
+            Some(Ok(output)) => framed(&own.with_output(&output)),
+            _ => framed(&own.document()),
+        };
+        let document = document.ok_or_else(|| Ending::Failed("results of 4 GiB".to_owned()))?;
         self.say(&document)?;
         self.tell(State::DisplayResults)?;
         let mut octet = [0];

@@ -23,7 +23,9 @@ use crate::error::LabError;
 use crate::host::{Client, Host};
 use crate::options::LabOptions;
 use crate::participants::Participants;
-use crate::peer::{LAB, LENDS, LocalAgent, PeerServer, Reach, Remote, Slurm, Ssh, Transport};
+use crate::peer::{
+    LAB, LENDS, LocalAgent, NamedNamespace, PeerServer, Reach, Remote, Slurm, Ssh, Transport,
+};
 use crate::placement::Placement;
 
 /// How long the agents of this machine may take to end once their input has ended.
@@ -71,7 +73,9 @@ pub(crate) fn build(
     // interface is an error before anything starts elsewhere
     let lent = on.clients.iter().filter_map(|end| match end {
         Peer::Interface { name, .. } => Some(name.clone()),
-        Peer::Ssh { .. } | Peer::Slurm { .. } | Peer::Program { .. } => None,
+        Peer::Ssh { .. } | Peer::Slurm { .. } | Peer::Namespace { .. } | Peer::Program { .. } => {
+            None
+        }
     });
     sut.keep(names.iter().cloned().chain(lent).collect())?;
     let (mut hosts, mut programs) = (Vec::new(), Vec::new());
@@ -111,7 +115,7 @@ pub(crate) fn join(
         let facts = describe(&mut sut, sut_interface)?;
         let path = path::find(&mut sut, &mut host, &facts, end)?;
         await_link(&mut host, &path.interface)?;
-        if end.is_agent_elsewhere() {
+        if end.is_agent_elsewhere() || matches!(end, Peer::Namespace { .. }) {
             host.keep(vec![path.interface.clone()])?;
         }
         clients.push(Client {
@@ -180,6 +184,11 @@ fn start(
             sut.order(&Request::Lend { name: name.clone(), pid: host.pid() })?;
             Ok(host)
         }
+        Peer::Namespace { name, .. } => {
+            let transport = &NamedNamespace { name };
+            let (program, cpus) = (&on.program, Some(&placement.clients));
+            Remote { transport, program, cpus }.start(&end.name(), options)
+        }
         Peer::Program { .. } => elsewhere(end, &on.program, None, options),
     }
 }
@@ -197,8 +206,8 @@ pub(crate) fn elsewhere(
     match end {
         Peer::Ssh { destination, .. } => by(&Ssh { destination }),
         Peer::Slurm { node, .. } => by(&Slurm::find(node, options)?),
-        Peer::Interface { .. } => Err(LabError::Invalid {
-            what: format!("{end} is an interface of this machine"),
+        Peer::Interface { .. } | Peer::Namespace { .. } => Err(LabError::Invalid {
+            what: format!("{end} is of this machine"),
             hint: "use ssh:HOST or slurm:NODE for another machine".to_owned(),
         }),
         Peer::Program { .. } => Err(LabError::Invalid {

@@ -16,6 +16,7 @@ Its peer; repeat the option for several clients:
   ssh://USER@HOST:PORT              linkrate there, over ssh
   slurm://NODE                      linkrate on a node of an allocation of Slurm
   interface://NAME                  another interface of this host
+  netns://NAME                      linkrate in a namespace of this host (ip netns)
   netperf://HOST:PORT               a plain netserver
   iperf3://USER@HOST:PORT?key=FILE  a plain iperf3 server; user and key where it asks for
                                     them, the password in IPERF3_PASSWORD

@@ -141,7 +141,7 @@ pub struct Iperf3Args {
     /// Unit of rates: k, m, g, t in bits, K, M, G, T in bytes
     #[arg(short, long, value_name = "UNIT", value_parser = values::format)]
     pub format: Option<Format>,
-    /// Print one JSON document; a server prints one for each test, with its sums
+    /// Print one JSON document; a server prints one for each test
     #[arg(short = 'J', long)]
     pub json: bool,
     /// Print one JSON object for each line: start, intervals, end
@@ -162,14 +162,13 @@ pub struct Iperf3Args {
     /// Text before each line, and in JSON
     #[arg(short = 'T', long, value_name = "TEXT", conflicts_with = "server")]
     pub title: Option<String>,
-    /// Local time before each line of text, in a format of strftime(3) [default: "%c "]
+    /// Local time before each line outside of -J, in a format of strftime(3) [default: "%c "]
     #[arg(
         long,
         value_name = "FORMAT",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = "%c ",
-        conflicts_with = "server"
+        default_missing_value = "%c "
     )]
     pub timestamps: Option<String>,
     /// Append the output to this file

@@ -1,7 +1,7 @@
 //! `linkrate iperf3`: a drop-in for iperf3.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use linkrate_compat::iperf3::served;
 use linkrate_compat::iperf3::{self, Event, Options, Problem, Text};
 use linkrate_interop::client::ClientError;
 use linkrate_interop::iperf3::{Directions, Padding, Transport};
-use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Limits, Printed, SessionReport};
+use linkrate_sys::clock::local_time;
 use linkrate_sys::{connect, stderr};
 use serde_json::json;
 
@@ -148,13 +149,19 @@ struct Output(Option<PathBuf>);
 
 impl Output {
     fn write(&self, text: &str) {
+        self.with(|to| to.write_all(text.as_bytes()));
+    }
+
+    /// Lets `write` write.
+    fn with(&self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
         let Some(path) = &self.0 else {
+            let mut stdout = io::stdout().lock();
             // a reader that has gone away does not end the test
-            let _ = print(text);
+            let _ = write(&mut stdout).and_then(|()| stdout.flush());
             return;
         };
         let file = OpenOptions::new().create(true).append(true).open(path);
-        if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        if let Err(error) = file.and_then(|mut file| write(&mut file)) {
             stderr::line(format_args!("warning: {}: {error}", path.display()));
         }
     }
@@ -167,7 +174,9 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
     let is_text = !arguments.json && !arguments.json_stream;
     let text = Text::new(options.format, options.verbose, options.title.clone());
     let mut text = text.with_timestamps(arguments.timestamps.clone());
-    let mut document = Document::new(options.title.clone());
+    let document = Document::new(options.title.clone());
+    let is_whole = arguments.json || arguments.json_stream_full_output;
+    let mut document = if is_whole { document } else { document.in_parts() };
     let (mut notes, mut is_own) = (Notes::default(), false);
     let (mut meter, mut used) = (None::<HostCpu>, None);
     let mut hear = |moment: Event<'_>| {
@@ -179,9 +188,10 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
             {
                 output.write(&event(output_key(found), found));
             }
-            let part = document.take(&moment);
-            if let Some((name, data)) = part.filter(|_| arguments.json_stream) {
-                output.write(&event(name, data));
+            document.take(&moment);
+            let part = arguments.json_stream.then(|| document.part(&moment)).flatten();
+            if let Some((name, data)) = part {
+                output.write(&event(name, &data));
             }
         }
         match moment {
@@ -210,15 +220,16 @@ fn client(arguments: &Iperf3Args, host: &str, stop: &Arc<AtomicBool>) -> Result<
         Ok(_) => None,
         Err(problem) => Some(problem.to_string()),
     };
+    let whole = |to: &mut dyn Write| document.write(to, error.as_deref());
     if arguments.json_stream {
         if let Some(error) = &error {
             output.write(&event("error", &json!(error)));
         }
         if arguments.json_stream_full_output {
-            output.write(&document.text(error.as_deref()));
+            output.with(whole);
         }
     } else if arguments.json {
-        output.write(&document.text(error.as_deref()));
+        output.with(whole);
     } else if let Some(error) = &error {
         let kind = if is_interrupted { "" } else { "error - " };
         stderr::line(format_args!("iperf3: {kind}{error}"));
@@ -257,6 +268,8 @@ fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
 }
 
 fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failure> {
+    iperf3::check_interval(arguments.interval)
+        .map_err(|wrong| Failure::new(Exit::Failure, format!("parameter error: {wrong}")))?;
     let users =
         arguments.authorized_users_path.as_ref().zip(arguments.rsa_private_key_path.as_ref());
     let padding = if arguments.use_pkcs1_padding { Padding::Pkcs1 } else { Padding::Oaep };
@@ -280,7 +293,17 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
         ..Limits::default()
     };
     let output = Output(arguments.logfile.clone());
-    let lines = lines(move |line| output.write(line))?;
+    // a document has no time before its lines, as iperf3's
+    let format = arguments.timestamps.clone().filter(|_| !arguments.json);
+    let lines = lines(move |line| {
+        let time = format.as_deref().and_then(local_time).unwrap_or_default();
+        output.write(&(time + line));
+    })?;
+    let printed = Printed {
+        interval_seconds: arguments.interval,
+        always: arguments.json,
+        document: &served::output,
+    };
     let ended = |session: &SessionReport| {
         match arguments.json {
             true => lines.add(served::document(session)),
@@ -292,8 +315,8 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
             stop.store(true, Ordering::Relaxed);
         }
     };
-    let served =
-        serve::iperf3(&listener, &limits, &Budget::new(MEMORY), users.as_ref(), stop, &ended);
+    let budget = Budget::new(MEMORY);
+    let served = serve::iperf3(&listener, &limits, &budget, users.as_ref(), printed, stop, &ended);
     lines.end();
     served.map_err(|error| Failure::new(Exit::Failure, format!("listen: {error}")))?;
     Ok(Exit::Success)

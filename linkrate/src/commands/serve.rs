@@ -9,8 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use linkrate_compat::iperf3::served;
 use linkrate_interop::iperf3::{Padding, PrivateKey, Users};
-use linkrate_interop::serve::{self, Budget, Limits, SessionReport};
+use linkrate_interop::serve::{self, Budget, Limits, Printed, SessionReport};
 use linkrate_sys::stderr;
 
 use super::metrics;
@@ -69,7 +70,8 @@ pub fn run(arguments: &ServeArgs) -> Result<Exit, Failure> {
         });
         let beside = beside.transpose()?;
         let first = iperf3.map_or(Ok(()), |listener| {
-            serve::iperf3(&listener, &limits, &budget, users.as_ref(), &stop, &ended)
+            let printed = Printed { document: &served::output, ..Printed::default() };
+            serve::iperf3(&listener, &limits, &budget, users.as_ref(), printed, &stop, &ended)
         });
         if first.is_err() {
             stop.store(true, Ordering::Relaxed);

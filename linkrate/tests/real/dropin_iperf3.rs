@@ -46,6 +46,24 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<(String, &'static str)>)
     found.insert((path.to_owned(), kind));
 }
 
+/// Keys of documents of a server that 3.12 does not have, and those of what the client has reported.
+const MORE: [&str; 14] = [
+    ".end.receiver_tcp_congestion",
+    ".end.sender_tcp_congestion",
+    ".end.streams[].sender.reorder",
+    ".end.streams[].sender.retransmits",
+    ".end.sum_sent.retransmits",
+    ".intervals[].streams[].reorder",
+    ".start.fq_rate",
+    ".start.test_start.bidir",
+    ".start.test_start.fqrate",
+    ".start.test_start.gro",
+    ".start.test_start.gso",
+    ".start.test_start.interval",
+    ".start.timestamp.timemillisecs",
+    ".title",
+];
+
 #[test]
 fn documents_have_the_keys_of_iperf3() {
     needs!("iperf3");
@@ -64,6 +82,49 @@ fn documents_have_the_keys_of_iperf3() {
         keys(&theirs, "", &mut found[1]);
         let missing: Vec<_> = found[1].difference(&found[0]).collect();
         assert!(missing.is_empty(), "{options}: {missing:#?}");
+    });
+}
+
+/// A document of the server, as it prints it and as its client gets it.
+#[test]
+fn documents_of_the_server_have_the_keys_of_iperf3() {
+    needs!("iperf3");
+    let cases = ["", "-R -T title", "--bidir -P 2", "-u", "-u -R -P 2", "-u --bidir", "-P 4 -O 1"];
+    at_once(4, &cases, |options| {
+        let documents = ["iperf3", LINKRATE].map(|server| {
+            let port = free_port();
+            let words = if server == LINKRATE { "iperf3 -s" } else { "-s" };
+            let words = format!("{words} -J -1 -i 0.5 -p {port}");
+            let served = Running::start(&mut command(server, &words));
+            await_listener(port);
+            let words =
+                format!("-c 127.0.0.1 -p {port} -J --get-server-output -t 1 -b 40M {options}");
+            let client = Running::start(&mut command("iperf3", &words)).wait().expect_code(0);
+            [served.wait().expect_code(0).json(), client.json()["server_output_json"].clone()]
+        });
+        let [theirs, ours] = &documents;
+        for (theirs, ours) in theirs.iter().zip(ours) {
+            let mut found = [BTreeSet::new(), BTreeSet::new()];
+            keys(ours, "", &mut found[0]);
+            keys(theirs, "", &mut found[1]);
+            let missing: Vec<_> = found[1].difference(&found[0]).collect();
+            assert!(missing.is_empty(), "{options}: {missing:#?}");
+            let more: Vec<_> = found[0].difference(&found[1]).map(|(key, _)| &key[..]).collect();
+            let is_known = |key: &&str| MORE.contains(key);
+            assert!(more.iter().all(is_known), "{options}: {more:?}");
+            let streams = [theirs, ours].map(|all| {
+                let streams = [&all["end"]["streams"], &all["intervals"][0]["streams"]];
+                streams.map(|streams| streams.as_array().map(Vec::len))
+            });
+            assert_eq!(streams[0], streams[1], "{options}");
+            let senders = |all: &Value| {
+                ["sum_sent", "sum_received", "sum_sent_bidir_reverse"]
+                    .map(|sum| all["end"][sum]["sender"].clone())
+            };
+            assert_eq!(senders(theirs), senders(ours), "{options}");
+            let intervals = ours["intervals"].as_array().map_or(0, Vec::len);
+            assert!((2..=5).contains(&intervals), "{options}: {ours:#}");
+        }
     });
 }
 

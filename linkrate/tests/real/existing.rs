@@ -10,6 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common;
+use crate::common::cable::{Cable, THERE};
 use crate::common::machines::{FAR_FILES, FAR_PROGRAMS, Lab, measure_the_loop, with_a_loop};
 use crate::common::processes::OwnCopy;
 use crate::common::small::{await_stored, stored};
@@ -90,6 +91,52 @@ fn runs_a_study_between_two_machines_and_restores_them() {
     }
     let page = fs::read_to_string(lab.beside("results").join("report.html")).expect("a report");
     assert!(page.contains("ssh:lab2") && page.contains("eth1 (veth"), "the report's testbed");
+}
+
+/// As the kernel's tests name it: interface and namespace are those of ip(8).
+#[test]
+fn a_named_namespace_is_the_remote_of_a_kernel_test() {
+    let [sut, client] = needs!(root, "ethtool", "ip", two_cpus);
+    let (cable, own) = (Cable::start(), OwnCopy::new());
+    let file = cable.file("one.toml");
+    let text = format!(
+        r#"title = "A namespace"
+[testbed]
+sut-cpus = "{sut}"
+client-cpus = "{client}"
+[factors]
+offload = ["none"]
+[method]
+purpose = "functions"
+run = "300 ms"
+warm-up = "200 ms"
+idle = "100 ms"
+blocks = {{ min = 2, max = 2 }}
+seed = 7
+"#
+    );
+    fs::write(&file, text).expect("write the study");
+    let (there, program) = (cable.there.pid(), own.program().display().to_string());
+    let features = "ethtool --show-features eth1";
+    let before = [cable.here.sh(features), cable.there.sh(features)];
+    let run = |name: &str| {
+        let variables =
+            format!("NETIF=eth1 REMOTE_V4={THERE} REMOTE_TYPE=netns REMOTE_ARGS={name}");
+        let results = cable.file(name);
+        cable.run(&format!(
+            "mkdir -p /run/netns && mount -t tmpfs tmpfs /run/netns && ip netns attach lab2 {there} &&
+             {variables} {program} run --format ktap --output {results} {file}"
+        ))
+    };
+    let finished = run("lab2").wait().expect_code(0);
+    let named = "--interface eth1 --client netns:lab2,192.0.2.2";
+    assert!(finished.stdout.contains(named), "{}", finished.stdout);
+    assert!(finished.stdout.contains("\nok 1 cell "), "{}", finished.stdout);
+    own.expect_nothing_left();
+    assert_eq!([cable.here.sh(features), cable.there.sh(features)], before);
+    let absent = run("lab3").wait();
+    let said = "netns:lab3: ip entered no such namespace";
+    assert!(absent.stdout.contains(said) || absent.stderr.contains(said), "{absent:?}");
 }
 
 #[test]

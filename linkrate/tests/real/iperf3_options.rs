@@ -234,8 +234,9 @@ fn options_of_later_versions_have_their_effect() {
     });
     let document = client("-J -t 1 -b 40M --get-server-output --extra-data seen").json();
     let output = &document["server_output_json"];
-    assert_eq!((&document["extra_data"], &output["ended"]), (&json!("seen"), &json!("complete")));
-    assert_eq!(output["received_bytes"], document["end"]["sum_received"]["bytes"]);
+    assert_eq!([&document["extra_data"], &output["extra_data"]], [&json!("seen"); 2]);
+    let received = |document: &Value| document["end"]["streams"][0]["receiver"]["bytes"].clone();
+    assert_eq!(received(output), received(&document), "{output:#}");
     let text = client("-t 1 -b 40M --get-server-output").stdout;
     assert!(text.contains("\nServer JSON output:\n{"), "{text}");
     let stream = client("--json-stream --json-stream-full-output -t 1 -b 40M").stdout;
@@ -284,4 +285,23 @@ fn a_server_keeps_its_limits() {
     server.signal(Signal::INT);
     server.wait().expect_code(0);
     ours(&format!("-s -1 -p {} --idle-timeout 1", free_port())).wait().expect_code(0);
+}
+
+#[test]
+fn a_server_has_the_time_before_its_lines_and_not_in_its_documents() {
+    for (options, is_document) in [("--timestamps=at%Y:", false), ("--timestamps=at%Y: -J", true)] {
+        let port = free_port();
+        let server = ours(&format!("-s -1 -p {port} {options}"));
+        await_listener(port);
+        ours(&format!("-c 127.0.0.1 -p {port} -t 1 -b 20M")).wait().expect_code(0);
+        let text = server.wait().expect_code(0).stdout;
+        let line = text.strip_prefix("at20").and_then(|rest| rest.split_once(':'));
+        let document: Value = match (line, is_document) {
+            (Some((_, line)), false) => serde_json::from_str(line),
+            (None, true) => serde_json::from_str(&text),
+            _ => panic!("{options}: {text}"),
+        }
+        .expect("JSON");
+        assert_eq!(document["ended"].is_null(), is_document, "{options}: {document:#}");
+    }
 }

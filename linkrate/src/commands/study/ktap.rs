@@ -76,14 +76,12 @@ fn named(
     let (Some(kind), Some(host)) = (variable("REMOTE_TYPE"), variable("REMOTE_ARGS")) else {
         return wrong("REMOTE_TYPE or REMOTE_ARGS is not set".to_owned(), example);
     };
-    if kind != "ssh" {
-        let hint = "linkrate moves the other interface into a namespace itself: --interface NAME \
-                    --client interface://NAME";
-        return wrong(format!("REMOTE_TYPE={kind}: expected ssh"), hint);
+    if kind != "ssh" && kind != "netns" {
+        return wrong(format!("REMOTE_TYPE={kind}: expected ssh or netns"), example);
     }
     let address = variable("REMOTE_V4");
     let behind = address.as_ref().map_or_else(String::new, |address| format!(",{address}"));
-    let Ok(peer) = format!("ssh:{host}{behind}").parse::<Peer>() else {
+    let Ok(peer) = format!("{kind}:{host}{behind}").parse::<Peer>() else {
         let address = address.unwrap_or_default();
         let message = format!("REMOTE_ARGS={host} REMOTE_V4={address}: no host and address");
         return wrong(message, example);
@@ -133,10 +131,22 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_of_this_machine_is_a_peer() {
+        let set = "NETIF=eth1 REMOTE_V4=192.0.2.2 REMOTE_TYPE=netns REMOTE_ARGS=peer";
+        let (existing, lines) = of(set).unwrap().unwrap();
+        assert_eq!(existing.client[0].to_string(), "netns:peer,192.0.2.2");
+        assert!(lines[0].ends_with("--interface eth1 --client netns:peer,192.0.2.2"), "{lines:?}");
+    }
+
+    #[test]
     fn an_environment_that_does_not_do_is_refused() {
         for (set, said) in [
             ("NETIF=eth1", "REMOTE_TYPE or REMOTE_ARGS is not set"),
-            ("NETIF=eth1 REMOTE_TYPE=netns REMOTE_ARGS=peer", "REMOTE_TYPE=netns: expected ssh"),
+            (
+                "NETIF=eth1 REMOTE_TYPE=vsock REMOTE_ARGS=3",
+                "REMOTE_TYPE=vsock: expected ssh or netns",
+            ),
+            ("NETIF=eth1 REMOTE_TYPE=netns REMOTE_ARGS=../lab2", "REMOTE_ARGS=../lab2"),
             ("NETIF=eth1 REMOTE_TYPE=ssh REMOTE_ARGS=-v", "REMOTE_ARGS=-v"),
             ("NETIF=eth1 REMOTE_TYPE=ssh REMOTE_ARGS=lab2 REMOTE_V4=lab2", "REMOTE_V4=lab2"),
         ] {

@@ -2,17 +2,10 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 
-use linkrate_interop::payload::{Count, Stream};
 use linkrate_sys::tcp_info::TcpInfo;
 
-use super::record::{Datagrams, Interval, Path, Spread, StreamInterval};
-
-/// The counters of a stream at a moment.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Mark {
-    pub(super) count: Count,
-    pub(super) retransmits: u32,
-}
+use super::{Interval, Mark, OwnEnd, Path, Spread, StreamInterval, datagrams};
+use crate::payload::Stream;
 
 /// What a sender's path has been.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,7 +17,7 @@ struct Gathered {
 
 /// Reads the counters.
 #[derive(Debug)]
-pub(super) struct Sampler<'a> {
+pub struct Sampler<'a> {
     streams: &'a [Stream],
     is_udp: bool,
     /// Where the figures begin: behind what is left out.
@@ -34,14 +27,14 @@ pub(super) struct Sampler<'a> {
 }
 
 impl<'a> Sampler<'a> {
-    pub(super) fn new(streams: &'a [Stream], is_udp: bool) -> Self {
+    pub fn new(streams: &'a [Stream], is_udp: bool) -> Self {
         let zero = vec![Mark::default(); streams.len()];
         let gathered = vec![Gathered::default(); streams.len()];
         Self { streams, is_udp, from: zero.clone(), last: zero, gathered }
     }
 
     /// Begins the figures here.
-    pub(super) fn leave_out(&mut self) {
+    pub fn leave_out(&mut self) {
         for ((stream, from), gathered) in
             self.streams.iter().zip(&mut self.from).zip(&mut self.gathered)
         {
@@ -53,7 +46,7 @@ impl<'a> Sampler<'a> {
     }
 
     /// The interval since the last one.
-    pub(super) fn interval(&mut self, start: f64, end: f64, is_omitted: bool) -> Interval {
+    pub fn interval(&mut self, start: f64, end: f64, is_omitted: bool) -> Interval {
         let mut streams = Vec::with_capacity(self.streams.len());
         let each = self.streams.iter().zip(&mut self.last).zip(&mut self.gathered);
         for ((stream, last), gathered) in each {
@@ -67,7 +60,7 @@ impl<'a> Sampler<'a> {
                 gathered.add(&path);
             }
             streams.push(StreamInterval {
-                socket: stream.socket().as_fd().as_raw_fd(),
+                socket: name(stream),
                 sends: stream.sends,
                 bytes: now.count.bytes.saturating_sub(last.count.bytes),
                 datagrams: self.is_udp.then(|| datagrams(&last.count, &now.count)),
@@ -75,27 +68,29 @@ impl<'a> Sampler<'a> {
             });
             *last = now;
         }
-        Interval { start, end, is_omitted, streams }
+        Interval { start, end, is_omitted, streams: streams.into() }
     }
 
-    /// What each stream carried until the figures began, and until the last interval.
-    pub(super) fn totals(&self) -> Vec<[Mark; 2]> {
-        self.from.iter().zip(&self.last).map(|(from, last)| [*from, *last]).collect()
-    }
-
-    /// What the path of each stream has been.
-    pub(super) fn spreads(&self) -> Vec<Spread> {
-        self.gathered.iter().map(Gathered::spread).collect()
+    /// What this end knows of each stream: until the figures began, and until the last interval.
+    pub fn ends(&self) -> Vec<OwnEnd> {
+        let each = self.streams.iter().zip(&self.from).zip(&self.last).zip(&self.gathered);
+        each.map(|(((stream, from), last), gathered)| OwnEnd {
+            socket: name(stream),
+            sends: stream.sends,
+            marks: [*from, *last],
+            spread: gathered.spread(),
+        })
+        .collect()
     }
 
     /// Octets that have arrived since the figures began.
-    pub(super) fn received(&self) -> u64 {
+    pub fn received(&self) -> u64 {
         let receivers = self.streams.iter().zip(&self.from).filter(|(stream, _)| !stream.sends);
         receivers.map(|(stream, from)| stream.count().bytes.saturating_sub(from.count.bytes)).sum()
     }
 
     /// Whether everything that was sent over connections is acknowledged.
-    pub(super) fn is_acknowledged(&self) -> bool {
+    pub fn is_acknowledged(&self) -> bool {
         let mut senders = self.streams.iter().filter_map(info);
         senders.all(|info| info.unacked == 0 && info.notsent_bytes == 0)
     }
@@ -122,6 +117,11 @@ impl Gathered {
     }
 }
 
+/// The descriptor of a stream's socket, which names it.
+fn name(stream: &Stream) -> i32 {
+    stream.socket().as_fd().as_raw_fd()
+}
+
 /// TCP_INFO of a sender.
 fn info(stream: &Stream) -> Option<TcpInfo> {
     stream.tcp_info().filter(|_| stream.sends)
@@ -136,16 +136,5 @@ fn path(info: &TcpInfo, retransmits: u32) -> Path {
         rttvar_us: info.rttvar_us,
         path_mtu: info.path_mtu,
         reordered: info.reordered,
-    }
-}
-
-/// The datagrams between two moments.
-pub(super) fn datagrams(from: &Count, to: &Count) -> Datagrams {
-    let [from, to] = [from.datagrams, to.datagrams];
-    Datagrams {
-        packets: to.highest.saturating_sub(from.highest),
-        lost: to.lost.cast_signed().saturating_sub(from.lost.cast_signed()),
-        out_of_order: to.out_of_order.saturating_sub(from.out_of_order),
-        jitter_seconds: to.jitter_us / 1e6,
     }
 }

@@ -1,10 +1,20 @@
-//! What there is to report on a test, apart from how it is printed.
+//! What there is to report on a test of iperf3, at either end of it, apart from how it is printed.
+//!
+//! - [`Sampler`]: the counters of its streams, as intervals
 
+mod sampler;
+
+use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd};
 
-use linkrate_interop::iperf3::{Directions, Parameters, Transport};
-use linkrate_interop::serve::InterfaceReport;
 use serde_json::Value;
+
+pub use sampler::Sampler;
+
+use crate::iperf3::{Directions, Parameters, Role, StreamResult, Transport, stream_id};
+use crate::payload::{Count, Socket};
+use crate::serve::InterfaceReport;
 
 /// A stream that is open.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,14 +23,28 @@ pub struct Connection {
     pub socket: i32,
     /// This end.
     pub local: SocketAddr,
-    /// The server's end.
+    /// The other end.
     pub remote: SocketAddr,
+}
+
+impl Connection {
+    /// # Errors
+    /// As getsockname(2) and getpeername(2): the other end may have gone.
+    pub fn of(socket: &Socket) -> io::Result<Self> {
+        let (local, remote) = match socket {
+            Socket::Tcp(stream) => (stream.local_addr()?, stream.peer_addr()?),
+            Socket::Udp(socket) => (socket.local_addr()?, socket.peer_addr()?),
+        };
+        Ok(Self { socket: socket.as_fd().as_raw_fd(), local, remote })
+    }
 }
 
 /// A test whose streams are open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
-    /// The server as it was named.
+    /// This end.
+    pub role: Role,
+    /// The other end: the server as it was named, or the client by the address of its control connection.
     pub host: String,
     pub port: u16,
     /// What was asked for.
@@ -106,7 +130,32 @@ pub struct Interval {
     pub end: f64,
     /// Whether it is of the beginning that is in no figure.
     pub is_omitted: bool,
-    pub streams: Vec<StreamInterval>,
+    pub streams: Box<[StreamInterval]>,
+}
+
+impl Interval {
+    /// Takes the one behind it, of the same streams, as a part of it.
+    pub fn append(&mut self, next: &Self) {
+        self.end = next.end;
+        for (stream, next) in self.streams.iter_mut().zip(&next.streams) {
+            stream.append(next);
+        }
+    }
+}
+
+impl StreamInterval {
+    fn append(&mut self, next: &Self) {
+        self.bytes += next.bytes;
+        self.datagrams = self.datagrams.zip(next.datagrams).map(|(all, next)| Datagrams {
+            packets: all.packets + next.packets,
+            lost: all.lost + next.lost,
+            out_of_order: all.out_of_order + next.out_of_order,
+            ..next
+        });
+        let paths = self.path.zip(next.path);
+        self.path = paths
+            .map(|(all, next)| Path { retransmits: all.retransmits + next.retransmits, ..next });
+    }
 }
 
 /// What the path of a sender was over all intervals.
@@ -142,7 +191,7 @@ pub struct StreamEnd {
     pub received_seconds: f64,
     /// Segments that its sender sent again; `None` where it does not know, and of datagrams.
     pub retransmits: Option<u64>,
-    /// Its path; zero where the server sends.
+    /// Its path; zero where the other end sends.
     pub spread: Spread,
     /// Datagrams as the receiver saw them; `None` of a connection.
     pub received: Option<Datagrams>,
@@ -154,16 +203,125 @@ pub struct End {
     pub streams: Vec<StreamEnd>,
     /// CPU time of this process in per cent of the test: all, user, system.
     pub own_cpu_percent: [f64; 3],
-    /// That of the server.
+    /// That of the other end; 0 where it is not known.
     pub remote_cpu_percent: [f64; 3],
     /// Congestion control of the connections of this end.
     pub own_congestion: Option<String>,
-    /// That of the server.
+    /// That of the other end.
     pub remote_congestion: Option<String>,
     /// What the server has printed: text, or a document. Asked for alone.
     pub server_output: Option<Value>,
     /// Whether the user ended the test.
     pub is_interrupted: bool,
+}
+
+/// The counters of a stream at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Mark {
+    pub count: Count,
+    pub retransmits: u32,
+}
+
+/// What one end alone knows of a stream at the end of a test.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnEnd {
+    /// Its name.
+    pub socket: i32,
+    /// Whether this end sends.
+    pub sends: bool,
+    /// Its counters where the figures begin, behind what is left out, and at their end.
+    pub marks: [Mark; 2],
+    pub spread: Spread,
+}
+
+impl OwnEnd {
+    /// Octets in the figures.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let [from, to] = self.marks;
+        to.count.bytes.saturating_sub(from.count.bytes)
+    }
+
+    /// What this end tells the other one of stream `index`.
+    #[must_use]
+    pub fn result(&self, index: u32, seconds: f64, is_udp: bool) -> StreamResult {
+        let [from, to] = self.marks;
+        let retransmits = to.retransmits.wrapping_sub(from.retransmits);
+        StreamResult {
+            id: stream_id(index),
+            bytes: self.bytes(),
+            retransmits: (self.sends && !is_udp).then(|| retransmits.into()),
+            jitter_seconds: to.count.datagrams.jitter_us / 1e6,
+            lost: to.count.datagrams.lost,
+            omitted_lost: from.count.datagrams.lost,
+            packets: to.count.datagrams.highest,
+            omitted_packets: from.count.datagrams.highest,
+            seconds,
+        }
+    }
+
+    /// The stream by what this end tells of it, and the other one; one that tells nothing has moved nothing.
+    #[must_use]
+    pub fn with(
+        &self,
+        own: &StreamResult,
+        their: Option<&StreamResult>,
+        is_udp: bool,
+    ) -> StreamEnd {
+        let their = their.copied().unwrap_or(StreamResult { bytes: 0, ..*own });
+        let [sent, received] = if self.sends { [own, &their] } else { [&their, own] };
+        // versions before 3.14 do not report on datagrams that were left out
+        let omitted = match their.omitted_packets {
+            0 => own.omitted_packets,
+            reported => reported,
+        };
+        let their_packets = their.packets.saturating_sub(omitted);
+        let own_datagrams = datagrams(&self.marks[0].count, &self.marks[1].count);
+        let received_datagrams = match self.sends {
+            true => Datagrams {
+                packets: their_packets,
+                lost: their.lost.saturating_sub(their.omitted_lost).cast_signed(),
+                out_of_order: 0,
+                jitter_seconds: their.jitter_seconds,
+            },
+            false => own_datagrams,
+        };
+        // 3.1 tells of no time
+        let seconds =
+            |end: &StreamResult| if end.seconds > 0.0 { end.seconds } else { own.seconds };
+        StreamEnd {
+            socket: self.socket,
+            sends: self.sends,
+            sent_bytes: sent.bytes,
+            received_bytes: received.bytes,
+            sent_seconds: seconds(sent),
+            received_seconds: seconds(received),
+            retransmits: sent.retransmits,
+            spread: self.spread,
+            received: is_udp.then_some(received_datagrams),
+            sent_packets: if self.sends { own_datagrams.packets } else { their_packets },
+        }
+    }
+}
+
+/// The datagrams between two moments.
+#[must_use]
+pub fn datagrams(from: &Count, to: &Count) -> Datagrams {
+    let [from, to] = [from.datagrams, to.datagrams];
+    Datagrams {
+        packets: to.highest.saturating_sub(from.highest),
+        lost: to.lost.cast_signed().saturating_sub(from.lost.cast_signed()),
+        out_of_order: to.out_of_order.saturating_sub(from.out_of_order),
+        jitter_seconds: to.jitter_us / 1e6,
+    }
+}
+
+/// A test from its first to its last moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    pub start: Start,
+    pub intervals: Vec<Interval>,
+    pub end: End,
 }
 
 impl Datagrams {
@@ -204,15 +362,39 @@ impl End {
 
     /// Congestion control of the sender and of the receiver; with both ways this end is the sender.
     #[must_use]
-    pub fn congestion(&self, ways: Directions) -> [Option<&str>; 2] {
+    pub fn congestion(&self, role: Role, ways: Directions) -> [Option<&str>; 2] {
         let (own, remote) = (self.own_congestion.as_deref(), self.remote_congestion.as_deref());
-        if ways == Directions::Reverse { [remote, own] } else { [own, remote] }
+        if ways.has_sender(role) { [own, remote] } else { [remote, own] }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A test of an hour with ten intervals a second and eight streams keeps 288,000 of these.
+    #[test]
+    fn a_stream_costs_few_octets_an_interval() {
+        assert!(size_of::<StreamInterval>() <= 112 && size_of::<Interval>() <= 40);
+    }
+
+    #[test]
+    fn an_interval_takes_the_next_one() {
+        let datagrams = |packets, jitter_seconds| {
+            Some(Datagrams { packets, lost: 1, out_of_order: 2, jitter_seconds })
+        };
+        let path = |retransmits, rtt_us| Some(Path { retransmits, rtt_us, ..Path::default() });
+        let interval = |start, bytes, datagrams, path| Interval {
+            start,
+            end: start + 1.0,
+            is_omitted: false,
+            streams: [StreamInterval { socket: 5, sends: true, bytes, datagrams, path }].into(),
+        };
+        let mut all = interval(0.0, 10, datagrams(5, 0.5), path(3, 70));
+        all.append(&interval(1.0, 20, datagrams(6, 0.25), path(4, 80)));
+        let both = Some(Datagrams { packets: 11, lost: 2, out_of_order: 4, jitter_seconds: 0.25 });
+        assert_eq!(all, Interval { end: 2.0, ..interval(0.0, 30, both, path(7, 80)) });
+    }
 
     #[test]
     fn figures_that_cannot_be_right_are_no_result() {
