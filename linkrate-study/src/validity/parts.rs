@@ -8,8 +8,8 @@ use crate::study::Purpose;
 
 /// What may be in no part, or in the parts alone, in per cent of the measurement's time on these CPUs: the same time for each
 /// cell of a study. By their busy time, runs of cheap cells would be refused more often than those of dear ones.
-/// Each wake-up leaves about 1 µs: the way into the interrupt before its tracepoint, and that from the switch to the idle thread
-/// until idle time begins (`docs/internals/attribution.md`). This is 50,000 of them a second.
+/// Each idle period leaves some 1.3 µs: the way into the interrupt before its tracepoint, and that from the switch to the idle
+/// thread until idle time begins (`docs/internals/attribution.md`). This is 40,000 of them a second.
 pub const NOT_ATTRIBUTED_PERCENT: f64 = 5.0;
 
 /// The same where it is half of the busy time too, which makes the cost itself doubtful. In 1,600 runs with
