@@ -176,7 +176,7 @@ fn validated(
     purpose: Purpose,
     first: &mut FirstStacks,
 ) -> Result<Measurement, RunFailure> {
-    let (mut measured, observed) = run_on(testbed, spec, purpose, first)?;
+    let (mut measured, observed) = run_on(testbed, on, spec, purpose, first)?;
     let run =
         validity::Run { testbed: on, spec, purpose, measured: &measured, observed: &observed };
     match validity::judge(&run) {
@@ -192,6 +192,7 @@ fn validated(
 /// Carries out one run. Its figures count only if [`validity`] says so.
 fn run_on(
     testbed: &mut Testbed,
+    on: &TestbedSpec,
     spec: &RunSpec,
     purpose: Purpose,
     first: &mut FirstStacks,
@@ -221,7 +222,7 @@ fn run_on(
         testbed.reach_over_ipv6(clients, None).map_err(|error| failure(Stage::Knob, error))?;
     }
     let stacks = observe::stacks(testbed, spec, clients, purpose)?;
-    let changes = stacks.iter().flat_map(|seen| first.changes(spec, seen));
+    let changes = stacks.iter().flat_map(|seen| first.changes(spec, &on.adapter, seen));
     let changes: Vec<_> = changes.collect();
     changes.iter().try_for_each(StackChanged::check).map_err(Rejection::disturbance)?;
     observe::link_rates(testbed, clients)?;

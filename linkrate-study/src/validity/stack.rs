@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use linkrate_model::RunSpec;
 use linkrate_model::host::Stack;
+use linkrate_model::spec::Adapter;
 
 use super::Rejection;
 use crate::executor::Stage;
@@ -50,7 +51,7 @@ pub struct StackSeen {
 pub struct FirstStacks {
     /// By host and address family, which decides what is read.
     hosts: BTreeMap<(String, String), BTreeMap<String, String>>,
-    /// By host and what was asked of interfaces.
+    /// By host, adapter and what was asked of interfaces.
     interfaces: BTreeMap<(String, String), BTreeMap<String, String>>,
 }
 
@@ -93,14 +94,20 @@ impl StackChanged {
 }
 
 impl FirstStacks {
-    /// What differs at the begin of a run from the first runs. The first ones are kept.
-    pub fn changes(&mut self, spec: &RunSpec, seen: &StackSeen) -> Vec<StackChanged> {
+    /// What differs at the begin of a run from the first runs on this adapter. The first ones are kept. A run that asks for no
+    /// adapter, as an idle one, may have that of the run before.
+    pub fn changes(
+        &mut self,
+        spec: &RunSpec,
+        adapter: &Adapter,
+        seen: &StackSeen,
+    ) -> Vec<StackChanged> {
         let StackSeen { host, stack } = seen;
         let family = (host.clone(), format!("{:?}", spec.socket.family));
         let first = self.hosts.entry(family).or_insert_with(|| stack.host.clone());
         let mut changes = between(host, first, &stack.host, Since::FirstRun);
         let settings =
-            (&spec.interface, spec.clients, spec.ports, spec.socket.family, &spec.adapter);
+            (&spec.interface, spec.clients, spec.ports, spec.socket.family, adapter.name());
         let settings = (host.clone(), format!("{settings:?}"));
         let first = self.interfaces.entry(settings).or_insert_with(|| stack.interfaces.clone());
         changes.extend(between(host, first, &stack.interfaces, Since::FirstRun));
@@ -131,7 +138,7 @@ fn between(
 
 #[cfg(test)]
 mod tests {
-    use linkrate_model::InterfaceKnobs;
+    use linkrate_model::{InterfaceKnobs, Task};
 
     use super::*;
     use crate::fixture;
@@ -173,23 +180,27 @@ mod tests {
             &[("rules", "generation 1")],
             &[("features of eth0", "a"), ("carrier changes of eth0", "3")],
         );
-        assert_eq!(first.changes(&spec, &usual), []);
+        assert_eq!(first.changes(&spec, &Adapter::Veth, &usual), []);
         let later = seen(
             &[("rules", "generation 2")],
             &[("features of eth0", "a"), ("carrier changes of eth0", "4")],
         );
         let reported = "rules of the system under test: generation 1 in the first run, generation 2 in this one: another \
                     program changed it";
-        assert_eq!(reasons(&first.changes(&spec, &later)), [reported]);
-        assert_eq!(reasons(&first.changes(&spec, &later)), [reported]);
-        assert_eq!(first.changes(&spec, &usual), []);
+        assert_eq!(reasons(&first.changes(&spec, &Adapter::Veth, &later)), [reported]);
+        assert_eq!(reasons(&first.changes(&spec, &Adapter::Veth, &later)), [reported]);
+        assert_eq!(first.changes(&spec, &Adapter::Veth, &usual), []);
         // other knobs may have other features, which are then the first ones
         let other = RunSpec {
             interface: InterfaceKnobs { mtu: Some(9000), ..InterfaceKnobs::default() },
             ..spec.clone()
         };
         let features = seen(&[("rules", "generation 1")], &[("features of eth0", "b")]);
-        assert_eq!(first.changes(&other, &features), []);
-        assert_eq!(first.changes(&spec, &features).len(), 1);
+        assert_eq!(first.changes(&other, &Adapter::Veth, &features), []);
+        assert_eq!(first.changes(&spec, &Adapter::Veth, &features).len(), 1);
+        // and so may another adapter
+        let idle = RunSpec { task: Task::Idle, ..spec };
+        assert_eq!(first.changes(&idle, &Adapter::Unknown, &features), []);
+        assert_eq!(first.changes(&idle, &Adapter::Veth, &features).len(), 1);
     }
 }
