@@ -3,8 +3,8 @@
 use std::io;
 
 use crate::cargo::{cargo, root, targets};
-use crate::process::{self, check};
-use crate::runs::{self, Extent, Part, Selection};
+use crate::process::check;
+use crate::runs::{self, Extent, Selection};
 use crate::summary::{Outcome, Summary};
 use crate::tools::{CARGO_DEB, CARGO_DENY, CARGO_MUTANTS, CARGO_NEXTEST, MDBOOK, Tool};
 use crate::{book, fuzz, mutants, package, peers, phrases, python};
@@ -104,10 +104,7 @@ pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool
     summary.step("tools", || tools::provide(&wanted, install));
     for area in areas {
         match area {
-            Area::Lint => {
-                lint(summary);
-                summary.step("dependencies", dependencies);
-            }
+            Area::Lint => lint(summary),
             Area::Crate(name) => run_tests(summary, Selection::Crate(name), extent),
             Area::Real => run_tests(summary, Selection::Real, extent),
             Area::Docs => docs(summary),
@@ -118,34 +115,27 @@ pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool
     }
 }
 
-/// What tests do not need runs beside those of them that judge no figure, in the time that they leave: most of them wait.
 fn everything(summary: &mut Summary, extent: Extent, install: bool) {
     // packages come from the network, so what needs none of them continues meanwhile
     summary.beside(
         |summary| peers(summary, install),
         |summary| {
-            summary.step("tools", || tools::provide(&[CARGO_NEXTEST], install));
+            summary.step("tools", || tools::provide(tools::OF_TESTS, install));
             lint(summary);
             build(summary, Selection::Everything);
-            summary.step("API documentation", api_documentation);
+            docs(summary);
         },
     );
+    run_fuzz(summary, extent);
+    // tests that judge a figure come last, when the package has long been made
     summary.beside(
-        |summary| {
-            summary.step("idle time", process::only_in_idle_time);
-            run_fuzz(summary, extent);
-            summary.step("other tools", || tools::provide(tools::BESIDE_TESTS, install));
-            summary.step("dependencies", dependencies);
-            manual(summary);
-            summary.step("package", package::test);
-        },
-        |summary| summary.step("tests", || runs::run(Selection::Everything, extent, Part::Side)),
+        |summary| summary.step("package", package::test),
+        |summary| summary.step("tests", || runs::run(Selection::Everything, extent)),
     );
-    summary.step("tests alone", || runs::run(Selection::Everything, extent, Part::Alone));
     if extent == Extent::Exhaustive {
         summary.step("tools of mutants", || tools::provide(&[CARGO_MUTANTS], install));
         mutants(summary);
-        summary.record("all tests", &["tests", "tests alone"]);
+        summary.record("all tests", &["tests"]);
     }
 }
 
@@ -159,6 +149,7 @@ fn lint(summary: &mut Summary) {
     summary.step("format", format);
     summary.step("clippy", clippy);
     summary.step("phrases", phrases::lint);
+    summary.step("dependencies", dependencies);
 }
 
 fn build(summary: &mut Summary, selection: Selection<'_>) {
@@ -168,15 +159,14 @@ fn build(summary: &mut Summary, selection: Selection<'_>) {
 
 fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
     build(summary, selection);
-    summary.step("tests", || runs::run(selection, extent, Part::Side));
-    summary.step("tests alone", || runs::run(selection, extent, Part::Alone));
+    summary.step("tests", || runs::run(selection, extent));
     if extent == Extent::Exhaustive {
         let part = match selection {
             Selection::Everything => "all tests",
             Selection::Real => "tests of real traffic",
             Selection::Crate(name) => name,
         };
-        summary.record(part, &["tests", "tests alone"]);
+        summary.record(part, &["tests"]);
     }
 }
 
@@ -199,10 +189,6 @@ fn run_fuzz(summary: &mut Summary, extent: Extent) {
 fn docs(summary: &mut Summary) {
     // a link to a private item is found by rustdoc alone
     summary.step("API documentation", api_documentation);
-    manual(summary);
-}
-
-fn manual(summary: &mut Summary) {
     summary.step("manual", book::build);
     summary.step("manual links", book::links);
 }

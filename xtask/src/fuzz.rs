@@ -22,13 +22,13 @@ const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module \
      -Cllvm-args=-sanitizer-coverage-pc-table \
      -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Replaying all inputs takes seconds, but beside tests a fuzzer may have to wait for minutes.
-const REPLAY_LIMIT: Duration = Duration::from_secs(600);
+/// Replaying all inputs takes seconds.
+const REPLAY_LIMIT: Duration = Duration::from_secs(120);
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
-/// How long after its time a fuzzer may still be busy with the corpus, or wait.
-const GRACE: u64 = 600;
+/// How long after its time a fuzzer may still be busy with the corpus.
+const GRACE: u64 = 120;
 /// One input may take this long in seconds, and the whole fuzzer this much memory in MiB.
-const INPUT_SECONDS: u32 = 30;
+const INPUT_SECONDS: u32 = 10;
 const MEMORY_MIB: u32 = 2048;
 
 #[derive(Debug, Clone, Copy)]

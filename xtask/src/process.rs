@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, IsTerminal, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -66,21 +65,6 @@ pub fn show(command: &Command, limit: Duration) -> io::Result<bool> {
     Ok(status.success())
 }
 
-/// Gives this thread, and all that it starts from now on, only the time that nobody else wants (`SCHED_IDLE`). Where
-/// that is not possible, it is said, and what is tested meanwhile is disturbed.
-pub fn only_in_idle_time() -> io::Result<Outcome> {
-    // PID/task/TID
-    let thread = fs::read_link("/proc/thread-self")?;
-    let mut command = Command::new("chrt");
-    command.args(["--idle", "--pid", "0"]).args(thread.file_name());
-    let changed = run(&command, Duration::from_secs(10));
-    Ok(match changed {
-        Ok(finished) if finished.success => Outcome::passed(),
-        Ok(finished) => Outcome::skipped("idle time", finished.output.trim()),
-        Err(error) => Outcome::skipped("idle time", error.to_string()),
-    })
-}
-
 /// `command` with an end: a step that hangs must fail by itself, because whatever stops the whole task from outside
 /// would take the summary with it. timeout(1) is used because it ends the program's children too.
 fn bounded(command: &Command, limit: Duration) -> Command {
@@ -138,17 +122,6 @@ mod tests {
         let finished = run(&shell("sleep 60 & sleep 60; true"), Duration::from_secs(1)).unwrap();
         assert!(!finished.success);
         assert!(finished.output.contains("stopped after 1 s"), "{}", finished.output);
-    }
-
-    #[test]
-    fn what_runs_in_idle_time_starts_programs_in_it() {
-        let policy = std::thread::spawn(|| {
-            let outcome = only_in_idle_time().unwrap();
-            assert_eq!(outcome.skipped, []);
-            run(&shell("chrt --pid $$"), Duration::from_secs(10)).unwrap().output
-        });
-        let policy = policy.join().unwrap();
-        assert!(policy.contains("SCHED_IDLE"), "{policy}");
     }
 
     #[test]

@@ -138,7 +138,6 @@ const EVERYWHERE: &[&str] = &[
     // hostname
     "hostname", //
     // mount, util-linux
-    "chrt",
     "dmesg",
     "findmnt",
     "flock",

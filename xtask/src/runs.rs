@@ -12,9 +12,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus};
-use serde::Deserialize;
 
-use crate::cargo::{cargo, host, root, target_directory};
+use crate::cargo::{cargo, host, target_directory};
 use crate::peers::{OF_TESTS, is_root};
 use crate::process;
 use crate::programs;
@@ -61,15 +60,6 @@ pub enum Extent {
     Exhaustive,
 }
 
-/// Which of them, by `.config/nextest.toml`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
-    /// Those that run side by side.
-    Side,
-    /// Those that take all places, because they judge figures.
-    Alone,
-}
-
 /// What is built of the workspace, always as a whole: for fewer targets, cargo gives dependencies other features, and
 /// builds all that depends on them again.
 pub const TARGETS: [&str; 4] = ["--lib", "--bins", "--test", "*"];
@@ -84,48 +74,11 @@ impl<'a> Selection<'a> {
     }
 
     /// The tests of these binaries, as an expression of nextest.
-    fn tests(self, part: Part) -> io::Result<String> {
-        let alone = alone(&fs::read_to_string(root().join(".config/nextest.toml"))?)?;
-        let part = match part {
-            Part::Side => format!("not ({alone})"),
-            Part::Alone => format!("({alone})"),
-        };
-        Ok(match self {
-            Self::Real => format!("{NOT_INSIDE} & {part} & binary({REAL})"),
-            Self::Everything | Self::Crate(_) => format!("{NOT_INSIDE} & {part}"),
-        })
-    }
-}
-
-/// The tests that take all places, as an expression of nextest, by this configuration of it.
-fn alone(configuration: &str) -> io::Result<String> {
-    #[derive(Deserialize)]
-    struct Configuration {
-        profile: Profiles,
-    }
-    #[derive(Deserialize)]
-    struct Profiles {
-        default: Profile,
-    }
-    #[derive(Deserialize)]
-    struct Profile {
-        overrides: Vec<Setting>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    struct Setting {
-        filter: String,
-        threads_required: Option<toml::Value>,
-    }
-    let read: Configuration = toml::from_str(configuration).map_err(io::Error::other)?;
-    let all = toml::Value::from("num-test-threads");
-    let settings = read.profile.default.overrides.into_iter();
-    let mut filters = settings.filter(|setting| setting.threads_required.as_ref() == Some(&all));
-    match (filters.next(), filters.next()) {
-        (Some(setting), None) => {
-            Ok(setting.filter.split_whitespace().collect::<Vec<_>>().join(" "))
+    fn tests(self) -> String {
+        match self {
+            Self::Real => format!("{NOT_INSIDE} & binary({REAL})"),
+            Self::Everything | Self::Crate(_) => NOT_INSIDE.to_owned(),
         }
-        _ => Err(io::Error::other(".config/nextest.toml: one setting gives a test all places")),
     }
 }
 
@@ -145,7 +98,7 @@ pub fn build(selection: Selection<'_>, timings: bool) -> io::Result<Outcome> {
 }
 
 /// Runs these tests.
-pub fn run(selection: Selection<'_>, extent: Extent, part: Part) -> io::Result<Outcome> {
+pub fn run(selection: Selection<'_>, extent: Extent) -> io::Result<Outcome> {
     if CARGO_NEXTEST.find().is_none() {
         let said = format!("error: no cargo-nextest\nhint: {}\n", CARGO_NEXTEST.remedy());
         return Ok(Outcome::failed(said));
@@ -156,7 +109,7 @@ pub fn run(selection: Selection<'_>, extent: Extent, part: Part) -> io::Result<O
     }
     let limit = if extent == Extent::Exhaustive { LIMIT_OF_ALL } else { LIMIT };
     let path = programs::directory(OF_TESTS)?;
-    let finished = process::show(&with_open_tun(nextest(selection, extent, part, &path)?), limit)?;
+    let finished = process::show(&with_open_tun(nextest(selection, extent, &path)?), limit)?;
     let Ok(text) = fs::read_to_string(&report) else {
         // what does not build has no report
         return Ok(Outcome::failed("error: the tests did not run\n"));
@@ -195,14 +148,9 @@ fn with_open_tun(command: Command) -> Command {
 }
 
 /// Each test has a PATH of its own, which the build does not have.
-fn nextest(
-    selection: Selection<'_>,
-    extent: Extent,
-    part: Part,
-    path: &Path,
-) -> io::Result<Command> {
+fn nextest(selection: Selection<'_>, extent: Extent, path: &Path) -> io::Result<Command> {
     let mut command = cargo(["nextest", "run", "--locked", "--no-fail-fast", "--no-tests=pass"]);
-    command.args(selection.binaries()).args(["--filterset", &selection.tests(part)?]);
+    command.args(selection.binaries()).args(["--filterset", &selection.tests()]);
     let runner = serde_json::to_string(&["env", &format!("PATH={}", path.display())])?;
     command.arg(format!("--config=target.{}.runner={runner}", host()?));
     if extent == Extent::Exhaustive {
@@ -265,7 +213,7 @@ fn count(outcome: &mut Outcome, binary: &str, case: &TestCase) {
 fn reason(output: &str) -> String {
     let mut lines = output.lines().skip_while(|line| !line.contains("panicked at "));
     let place = lines.next().and_then(|line| line.split_once("panicked at "));
-    let message = lines.next().unwrap_or_default().chars().take(200).collect::<String>();
+    let message = lines.next().unwrap_or_default().chars().take(800).collect::<String>();
     match place {
         Some((_, place)) => format!("{place} {message}"),
         None => "the first time failed without a panic".to_owned(),
@@ -299,7 +247,7 @@ fn units() -> io::Result<Vec<Took>> {
 }
 
 /// One call of the compiler.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, serde::Deserialize)]
 struct Unit {
     name: String,
     #[serde(default)]
@@ -377,26 +325,9 @@ expected 3 frames
     }
 
     #[test]
-    fn each_test_is_in_one_part() {
-        let tests = |part| Selection::Real.tests(part).unwrap();
-        let (side, alone) = (tests(Part::Side), tests(Part::Alone));
-        assert!(alone.contains("verdict"), "{alone}");
-        assert_eq!(side.replacen("& not (", "& (", 1), alone);
-    }
-
-    #[test]
-    fn one_setting_gives_all_places() {
-        let setting = "[[profile.default.overrides]]\nfilter = 'test(a)'\nthreads-required = 'num-test-threads'\n";
-        assert_eq!(alone(setting).unwrap(), "test(a)");
-        assert!(alone(&setting.repeat(2)).is_err());
-        assert!(alone("profile = 1").is_err());
-    }
-
-    #[test]
     fn only_an_exhaustive_run_takes_what_is_ignored() {
         let words = |extent| {
-            let path = Path::new("programs");
-            let command = nextest(Selection::Everything, extent, Part::Side, path).unwrap();
+            let command = nextest(Selection::Everything, extent, Path::new("programs")).unwrap();
             command.get_args().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>()
         };
         assert!(!words(Extent::Usual).contains(&"--run-ignored".to_owned()));

@@ -22,8 +22,8 @@ pub const CARGO_NEXTEST: Tool =
 /// Builds the manual, with a search. Its other features are for writing: a server, watching files.
 pub const MDBOOK: Tool = Tool { program: "mdbook", version: "0.5.4", features: Some("search") };
 
-/// Those that `cargo xtask test` needs beside [`CARGO_NEXTEST`].
-pub const BESIDE_TESTS: &[Tool] = &[CARGO_DENY, MDBOOK, CARGO_DEB];
+/// Those that `cargo xtask test` needs.
+pub const OF_TESTS: &[Tool] = &[CARGO_NEXTEST, CARGO_DENY, MDBOOK, CARGO_DEB];
 
 /// Those that releases are made with.
 pub const OF_RELEASES: &[Tool] = &[CARGO_DEB, MDBOOK];

@@ -421,6 +421,12 @@ fn pscheduler(document: &Value, is_udp: bool, sends: bool) {
     for stream in end["streams"].as_array().expect("streams") {
         match (stream.get("udp"), stream.get("sender")) {
             (Some(udp), _) => renamed(udp, &["socket", "packets", "lost_packets", "jitter_ms"]),
+            // a server that received knows no path
+            (None, Some(sender))
+                if document["start"].get("accepted_connection").is_some() && !sends =>
+            {
+                renamed(sender, &["socket", "bytes"]);
+            }
             (None, Some(sender)) => renamed(sender, &["socket", "bytes", "mean_rtt"]),
             (None, None) => panic!("{stream:#}"),
         }
