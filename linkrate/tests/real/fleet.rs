@@ -32,7 +32,7 @@ fn study(
          [fleet]\nagent = \"{}\"\n{fleet}\n\
          [testbed]\nsut-cpus = \"{}\"\nclient-cpus = \"{}\"\n\
          [factors]\nmessage = [{messages}]\n\
-         [method]\nrun = \"200 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\nminimum-effect = \"20 %\"\npurpose = \"functions\"\n\
+         [method]\nrun = \"500 ms\"\nwarm-up = \"100 ms\"\nidle = \"0 s\"\nminimum-effect = \"20 %\"\npurpose = \"functions\"\n\
          blocks = {{ min = {blocks}, max = {blocks} }}\n",
         own.program().display(),
         cpus[0],
