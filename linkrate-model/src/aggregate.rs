@@ -204,6 +204,32 @@ mod tests {
     }
 
     #[test]
+    fn ports_that_could_carry_traffic_and_do_not_are_idle() {
+        let named = |port: &str, change: fn(&mut MemberReport)| MemberReport {
+            port: port.to_owned(),
+            ..member(change)
+        };
+        let report = AggregateReport {
+            name: "agg0".to_owned(),
+            address: "02:00:00:00:00:01".to_owned(),
+            knobs: AggregateKnobs::default(),
+            quiet_ms: None,
+            members: vec![
+                named("eth0", |it| it.distributing = true),
+                named("eth1", |it| it.link_up = false),
+                named("eth2", |it| it.bfd = bfd("Down")),
+                named("eth3", |_| ()),
+            ],
+            counters: BTreeMap::new(),
+        };
+        let reasons = [
+            ("eth2", "BFD session Down: path down".to_owned()),
+            ("eth3", "waits until its link has been up for long enough".to_owned()),
+        ];
+        assert_eq!(report.idle().collect::<Vec<_>>(), reasons);
+    }
+
+    #[test]
     fn a_port_says_why_it_carries_nothing() {
         let standby = FailoverReport {
             active: false,
