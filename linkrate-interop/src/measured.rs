@@ -198,7 +198,7 @@ pub struct StreamEnd {
     pub sent_packets: u64,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct End {
     pub streams: Vec<StreamEnd>,
     /// CPU time of this process in per cent of the test: all, user, system.
@@ -398,14 +398,7 @@ mod tests {
 
     #[test]
     fn figures_that_cannot_be_right_are_no_result() {
-        let link = InterfaceReport {
-            name: "eth0".to_owned(),
-            mtu: 1500,
-            link_bits_per_second: Some(1e9),
-            limit_bits_per_second: Some(941.5e6),
-            limit_unknown: None,
-            is_bounded: true,
-        };
+        let link = InterfaceReport::gigabit();
         let stream = |sends, received_bytes, received_seconds| StreamEnd {
             socket: 5,
             sends,
@@ -418,15 +411,7 @@ mod tests {
             received: None,
             sent_packets: 0,
         };
-        let end = |streams| End {
-            streams,
-            own_cpu_percent: [0.0; 3],
-            remote_cpu_percent: [0.0; 3],
-            own_congestion: None,
-            remote_congestion: None,
-            server_output: None,
-            is_interrupted: false,
-        };
+        let end = |streams| End { streams, ..End::default() };
         let second = 117_000_000;
         let good = end(vec![stream(true, second, 1.0), stream(false, second, 1.0)]);
         assert_eq!(good.defect(Some(&link)), None);

@@ -16,8 +16,6 @@
 //! - [`merging`]: LRO that was on and merged nothing
 //! - [`contradictions`]: counters of a cell that deny what was asked, too weak to refuse a run for
 
-use std::collections::BTreeSet;
-
 use linkrate_model::driver_counts::DriverCounts;
 use linkrate_model::evidence::{AdapterEvidence, Evidence};
 use linkrate_model::measurement::{CpuUse, ThreadTime};
@@ -211,10 +209,9 @@ fn nothing(run: &Measurement) -> String {
 
 /// What tells a silent link from a driver that nobody woke.
 fn at_the_adapter(adapter: &AdapterEvidence) -> String {
-    let names: BTreeSet<&String> =
-        adapter.ports.iter().flat_map(|port| port.counters.keys()).collect();
-    let dropped = names.iter().filter(|name| name.starts_with("rxDrop"));
-    let dropped: u64 = dropped.map(|name| adapter.total(name)).sum();
+    let drops = adapter.drops();
+    let received = drops.iter().filter(|(reason, _)| reason.starts_with("rxDrop"));
+    let dropped: u64 = received.map(|(_, count)| count).sum();
     let octets = adapter.total("ifHCInOctets");
     let DriverCounts { reads, writes, sleeps, interrupts, .. } = adapter.driver_counts;
     format!(

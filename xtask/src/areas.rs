@@ -105,8 +105,8 @@ pub fn test(summary: &mut Summary, areas: &[Area], extent: Extent, install: bool
     for area in areas {
         match area {
             Area::Lint => lint(summary),
-            Area::Crate(name) => run_tests(summary, Selection::Crate(name), extent),
-            Area::Real => run_tests(summary, Selection::Real, extent),
+            Area::Crate(name) => build_and_test(summary, Selection::Crate(name), extent),
+            Area::Real => build_and_test(summary, Selection::Real, extent),
             Area::Docs => docs(summary),
             Area::Fuzz => run_fuzz(summary, extent),
             Area::Package => summary.step("package", package::test),
@@ -130,12 +130,11 @@ fn everything(summary: &mut Summary, extent: Extent, install: bool) {
     // tests that judge a figure come last, when the package has long been made
     summary.beside(
         |summary| summary.step("package", package::test),
-        |summary| summary.step("tests", || runs::run(Selection::Everything, extent)),
+        |summary| run_tests(summary, Selection::Everything, extent),
     );
     if extent == Extent::Exhaustive {
         summary.step("tools of mutants", || tools::provide(&[CARGO_MUTANTS], install));
         mutants(summary);
-        summary.record("all tests", &["tests"]);
     }
 }
 
@@ -157,8 +156,12 @@ fn build(summary: &mut Summary, selection: Selection<'_>) {
     summary.step("build", || runs::build(selection, timings));
 }
 
-fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
+fn build_and_test(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
     build(summary, selection);
+    run_tests(summary, selection, extent);
+}
+
+fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
     summary.step("tests", || runs::run(selection, extent));
     if extent == Extent::Exhaustive {
         let part = match selection {
@@ -166,13 +169,13 @@ fn run_tests(summary: &mut Summary, selection: Selection<'_>, extent: Extent) {
             Selection::Real => "tests of real traffic",
             Selection::Crate(name) => name,
         };
-        summary.record(part, &["tests"]);
+        summary.record(part, "tests");
     }
 }
 
 fn mutants(summary: &mut Summary) {
     summary.step("mutants", mutants::run);
-    summary.record("mutants", &["mutants"]);
+    summary.record("mutants", "mutants");
 }
 
 fn run_fuzz(summary: &mut Summary, extent: Extent) {
@@ -182,7 +185,7 @@ fn run_fuzz(summary: &mut Summary, extent: Extent) {
     };
     fuzz::run(summary, &[], fuzz::Budget { seconds, seed: 1 });
     if extent == Extent::Exhaustive {
-        summary.record("fuzz targets", &["fuzz"]);
+        summary.record("fuzz targets", "fuzz");
     }
 }
 

@@ -88,15 +88,7 @@ mod tests {
     #[test]
     fn a_mean_has_its_range() {
         let mut notes = Notes::default();
-        let end = End {
-            streams: Vec::new(),
-            own_cpu_percent: [0.0; 3],
-            remote_cpu_percent: [0.0; 3],
-            own_congestion: None,
-            remote_congestion: None,
-            server_output: None,
-            is_interrupted: false,
-        };
+        let end = End::default();
         notes.intervals = vec![(125_000, 1.0), (250_000, 1.0)];
         assert!(notes.lines(&end, None, false).is_empty());
         notes.intervals.push((375_000, 1.0));

@@ -93,11 +93,8 @@ mod tests {
         let end = End {
             streams: vec![end(5, false, 1200, 1000), end(7, true, 500, 400)],
             own_cpu_percent: [3.0, 1.0, 2.0],
-            remote_cpu_percent: [0.0; 3],
             own_congestion: Some("cubic".to_owned()),
-            remote_congestion: None,
-            server_output: None,
-            is_interrupted: false,
+            ..End::default()
         };
         let streams = [interval(5, false, 1000), interval(7, true, 500)].into();
         let intervals = vec![Interval { start: 0.0, end: 2.0, is_omitted: false, streams }];

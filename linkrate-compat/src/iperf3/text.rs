@@ -367,11 +367,8 @@ mod tests {
         End {
             streams: vec![stream],
             own_cpu_percent: [3.0, 1.0, 2.0],
-            remote_cpu_percent: [0.0; 3],
             own_congestion: Some("cubic".to_owned()),
-            remote_congestion: None,
-            server_output: None,
-            is_interrupted: false,
+            ..End::default()
         }
     }
 

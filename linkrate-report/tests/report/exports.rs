@@ -12,8 +12,7 @@ use linkrate_model::measurement::{Interval, PartMeasured};
 use linkrate_model::mix::MixPart;
 use linkrate_model::{Measurement, Protocol, Task};
 use linkrate_report::{ReportError, flent, hdr_log, ktap, openmetrics};
-use linkrate_study::levels::Levels;
-use linkrate_study::results::{ImportedRun, StudyResults};
+use linkrate_study::results::StudyResults;
 use linkrate_study::store::Outcome;
 use linkrate_study::verdict::{Bottleneck, Verdict};
 use serde_json::Value;
@@ -250,15 +249,7 @@ fn what_the_adapter_did_not_limit_is_marked() {
 #[test]
 fn nothing_is_known_of_what_limited_imported_runs() {
     let mut results = fixture::stream();
-    results.imported = vec![ImportedRun {
-        file: "tcp.json".to_owned(),
-        place: None,
-        program: "iperf3 3.12".to_owned(),
-        test: "TCP".to_owned(),
-        levels: Levels::default(),
-        started_unix_ms: None,
-        lacks: Vec::new(),
-    }];
+    results.imported = vec![crate::schema::imported_run()];
     results.cells.iter_mut().for_each(|cell| cell.verdict = Verdict::of_imported());
     assert!(!openmetrics::results(&results).contains("host_limited"));
 }

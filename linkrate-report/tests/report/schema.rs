@@ -93,15 +93,8 @@ fn every_fixture() -> Vec<StudyResults> {
     (imported.seed, imported.run_seconds, imported.warm_up_seconds) = (None, None, None);
     imported.cells[0].shared_cpus = None;
     imported.cells[0].latency = Some(LatencyFigures::default());
-    imported.imported = vec![ImportedRun {
-        file: "tcp.json".to_owned(),
-        place: None,
-        program: "iperf3 3.12".to_owned(),
-        test: "TCP".to_owned(),
-        levels: Levels::default(),
-        started_unix_ms: None,
-        lacks: vec!["service demand".to_owned()],
-    }];
+    let lacks = vec!["service demand".to_owned()];
+    imported.imported = vec![ImportedRun { lacks, ..imported_run() }];
     let mut adapter = fixture::adapter();
     let parts = adapter.cells[0].service_demand_parts.as_mut();
     parts.expect("parts").receives_in_driver = true;
@@ -128,6 +121,19 @@ fn validate(schema: &str, document: &Value) -> Result<(), String> {
     let mut schemas = Schemas::new();
     let index = compiler.compile(&id, &mut schemas).unwrap();
     schemas.validate(document, index).map_err(|error| format!("{error:#}"))
+}
+
+/// A run of another program that lacks nothing.
+pub(crate) fn imported_run() -> ImportedRun {
+    ImportedRun {
+        file: "tcp.json".to_owned(),
+        place: None,
+        program: "iperf3 3.12".to_owned(),
+        test: "TCP".to_owned(),
+        levels: Levels::default(),
+        started_unix_ms: None,
+        lacks: Vec::new(),
+    }
 }
 
 #[test]
