@@ -41,13 +41,13 @@ macro_rules! built_in {
     };
 }
 
-/// The papers' studies first, then the examples.
+/// The papers' studies first, then those of today.
 pub fn all() -> &'static [Builtin] {
     built_in! {
         "tso" "tso-files" "tso-store" "ten-gigabit" "apa" "apa-router"
         "atm" "atm-adapters" "atm-lane" "atm-binding" "toe" "toe-worth-it"
-        "cell-tax" "failover" "offload-ladder" "message-size" "request-response"
-        "latency-under-load" "peer" "zero-copy" "a-a"
+        "jumbo-today" "cell-tax" "failover" "offload-ladder" "message-size"
+        "request-response" "latency-under-load" "peer" "zero-copy" "a-a"
     }
 }
 
@@ -278,6 +278,25 @@ mod tests {
         assert!(compared.iter().all(|comparison| comparison.factor == "toe"));
         // three levels are compared in three pairs, two in one
         assert_eq!(compared.len(), 2 * 3 + 17);
+    }
+
+    /// The whole step from one size of frames to the other at each of the four, and who published what.
+    #[test]
+    fn the_study_of_jumbo_frames_changes_the_mtu_alone() {
+        let text = find("jumbo-today").unwrap().text;
+        let study = parse("jumbo-today", "studies/jumbo-today.toml", text).unwrap();
+        assert_eq!((study.cells.len(), study.parts.len(), study.published.len()), (8, 4, 10));
+        let compared = crate::analysis::effects::comparisons(&study);
+        assert_eq!(compared.len(), 4);
+        for one in compared {
+            let [from, to] = [one.from_cell, one.to_cell].map(|cell| &study.cells[cell].spec);
+            let mut same = from.clone();
+            same.interface.mtu = Some(9000);
+            assert_eq!((&same, one.factor.as_str()), (to, "mtu"));
+        }
+        assert!(study.published.iter().all(|one| one.source.is_some()));
+        let quick = form(study).unwrap();
+        assert_eq!((quick.cells.len(), quick.published.len()), (6, 10));
     }
 
     #[test]

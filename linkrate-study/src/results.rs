@@ -602,6 +602,9 @@ pub struct PublishedResult {
     /// Where the published figure comes from: the paper prints it; it was computed from figures that the paper prints;
     /// or the model of the adapter was made from it, so that agreement is no prediction.
     pub basis: Basis,
+    /// Who published it; absent where that is the paper of the study.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The levels of its cells; other factors can have any level.
     pub at: Levels,
     /// The factor that changes; null for a value.

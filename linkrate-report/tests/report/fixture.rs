@@ -523,6 +523,7 @@ pub fn adapter() -> StudyResults {
     )];
     let published = |measure, kind, published, measured: [f64; 3], unit| PublishedResult {
         basis: Basis::Printed,
+        source: None,
         measure,
         at: levels(&[("direction", text("transmit"))]),
         factor: Some("offload".to_owned()),
