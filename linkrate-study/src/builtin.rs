@@ -46,7 +46,7 @@ pub fn all() -> &'static [Builtin] {
     built_in! {
         "tso" "tso-files" "tso-store" "ten-gigabit" "apa" "apa-router"
         "atm" "atm-adapters" "atm-lane" "atm-binding" "toe" "toe-worth-it"
-        "jumbo-today" "cell-tax" "failover" "offload-ladder" "message-size"
+        "jumbo-today" "big-tcp" "cell-tax" "failover" "offload-ladder" "message-size"
         "request-response" "latency-under-load" "peer" "zero-copy" "a-a"
     }
 }
@@ -297,6 +297,24 @@ mod tests {
         assert!(study.published.iter().all(|one| one.source.is_some()));
         let quick = form(study).unwrap();
         assert_eq!((quick.cells.len(), quick.published.len()), (6, 10));
+    }
+
+    #[test]
+    fn the_study_of_big_tcp_asks_of_sender_receiver_and_requests() {
+        let text = find("big-tcp").unwrap().text;
+        let study = parse("big-tcp", "studies/big-tcp.toml", text).unwrap();
+        assert_eq!((study.cells.len(), study.published.len()), (12, 3));
+        assert_eq!(crate::analysis::effects::comparisons(&study).len(), 2 + 6 + 2);
+        for cell in &study.cells {
+            let knobs = &cell.spec.interface;
+            // what is merged may be as large as what is sent, where requests go both ways
+            if cell.spec.is_transactional() {
+                assert_eq!(knobs.gso_max_size, knobs.gro_max_size, "{}", cell.levels);
+            }
+            assert_eq!(knobs.gro_max_size.is_some(), knobs.gro == Some(true), "{}", cell.levels);
+        }
+        let quick = form(study).unwrap();
+        assert_eq!((quick.cells.len(), quick.published.len()), (6, 3));
     }
 
     #[test]

@@ -427,6 +427,8 @@ pub struct CellEvidence {
     pub driver_packet_bytes: Option<f64>,
     /// Mean frames of the link in a packet that the SUT's IP received.
     pub frames_per_received_packet: Option<f64>,
+    /// Mean bytes of an IP packet as IP received it.
+    pub received_packet_bytes: Option<f64>,
     /// Busy share of the clients' CPUs.
     pub client_cpu_percent: Option<f64>,
     /// Share of the SUT's CPUs that other programs had; cpu and service_demand do not contain it. Absent where it is

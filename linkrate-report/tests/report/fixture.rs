@@ -90,6 +90,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         client_receive_batches: Some(12.0),
         stack_packet_bytes: Some(packet),
         frames_per_received_packet: Some(1.0),
+        received_packet_bytes: Some(52.0),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),
         rwnd_limited_percent: Some(rwnd),
