@@ -139,3 +139,23 @@ impl Machine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlated_noise_has_its_deviation_and_its_correlation() {
+        for rho in [0.5, 0.9] {
+            let mut machine = Machine::new(Noise::Correlated(0.03, rho), 1, 4);
+            let logarithms: Vec<f64> = (0..100_000).map(|_| machine.factor().ln()).collect();
+            let product = |lag: usize| {
+                let pairs = logarithms.iter().zip(&logarithms[lag..]);
+                pairs.map(|(one, other)| one * other).sum::<f64>() / logarithms.len() as f64
+            };
+            let (variance, covariance) = (product(0), product(1));
+            assert!((variance.sqrt() / 0.03 - 1.0).abs() < 0.05, "{rho}: {variance}");
+            assert!((covariance / variance - rho).abs() < 0.02, "{rho}: {covariance}");
+        }
+    }
+}

@@ -156,6 +156,7 @@ fn nextest(selection: Selection<'_>, extent: Extent, path: &Path) -> io::Result<
     if extent == Extent::Exhaustive {
         command.args(["--run-ignored", "all"]);
         command.env("LINKRATE_TOE_MOVES", MOVES).env("PROPTEST_CASES", CASES);
+        command.env("LINKRATE_ALL_CASES", "");
     }
     Ok(command)
 }

@@ -13,6 +13,7 @@ fn known_work_is_in_its_own_part_alone() {
 }
 
 #[test]
+#[ignore = "exhaustive: ten seconds alone on the machine"]
 fn call_chains_find_the_parts_for_as_long_as_the_trace() {
     run_inside("known_work::inside::call_chains_find_the_parts_for_as_long_as_the_trace");
 }

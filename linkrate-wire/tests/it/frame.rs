@@ -83,6 +83,23 @@ fn errors_of_ipv6_tell_the_segment_that_they_are_about() {
     assert_eq!(of(1, &datagram[14..]), None);
 }
 
+/// RFC 792: errors over IPv4 quote the header and 64 bits at least.
+#[test]
+fn errors_of_ipv4_tell_the_segment_that_they_are_about() {
+    let of = |quoted: Packet| {
+        let mut error = Packet::udp4(quoted.frame()[14..].to_vec()).frame();
+        // the header of UDP is as long as that of ICMP
+        (error[14 + 9], error[14 + 20]) = (1, 3);
+        let ends = Headers::parse(&error).expect("a good frame").quoted_ends(&error);
+        ends.map(|(source, destination)| (source.port(), destination.port()))
+    };
+    assert_eq!(of(Packet::tcp4(bytes(100))), Some((1500, 8000)));
+    assert_eq!(of(Packet { fragment: 0x2000, ..Packet::tcp4(bytes(100)) }), Some((1500, 8000)));
+    // neither has the ports of a segment
+    assert_eq!(of(Packet { fragment: 0x2001, ..Packet::tcp4(bytes(100)) }), None);
+    assert_eq!(of(Packet::udp4(bytes(9))), None);
+}
+
 #[test]
 fn the_first_fragment_tells_its_segment() {
     let of = |packet: Packet| {

@@ -195,6 +195,24 @@ fn entries_in_use_are_verified_and_others_age() {
 }
 
 #[test]
+fn an_entry_in_use_is_asked_for_until_it_is_verified() {
+    let mut world = operational();
+    for _ in 0..288 {
+        world.frame(0, mac(0), mac(1));
+        world.run_for(SECOND);
+    }
+    let asked = world.clients[0].counters().asked;
+    world.wire.lost = 1000;
+    world.run_for(6 * SECOND);
+    // once in each of config(0).times.arp
+    let again = world.clients[0].counters().asked - asked;
+    assert!((3..=5).contains(&again), "{again}");
+    world.wire.lost = 0;
+    world.run_for(20 * SECOND);
+    assert_eq!((world.clients[0].cache().count(), world.clients[0].counters().aged), (1, 0));
+}
+
+#[test]
 fn a_lost_server_is_joined_again() {
     let mut world = operational();
     for (is_bus, falls) in [(false, 1), (true, 2)] {

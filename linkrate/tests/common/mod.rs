@@ -266,6 +266,14 @@ pub fn at_once<T: Sync>(width: usize, cases: &[T], try_one: impl Fn(&T) + Sync) 
     });
 }
 
+/// Cases of a table: the first `usual` ones in the usual run, all in an exhaustive one (`cargo xtask test --all`).
+pub fn cases<T>(all: &[T], usual: usize) -> &[T] {
+    match std::env::var_os("LINKRATE_ALL_CASES") {
+        Some(_) => all,
+        None => &all[..usual],
+    }
+}
+
 /// Waits until `condition` holds; false when it does not in `limit`.
 pub fn wait_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::common::lab::{inside, lab_for, measured, options_for, run_spec, run_undisturbed};
-use crate::common::{enter_namespace, skip};
+use crate::common::{cases, enter_namespace, skip};
 use linkrate_adapter::Faults;
 use linkrate_lab::Lab;
 use linkrate_lab::placement::Placement;
@@ -233,18 +233,22 @@ fn verify_under(faults: Faults, evidence: &[&str]) {
 fn every_byte_is_right_whatever_is_offloaded() {
     needs!(root);
     let mut lab = adapter_lab(unpaced(), 1, 1);
-    for offload in [Offload::None, Offload::Gso, Offload::Tso] {
-        for port in [PortRequest::default(), lro()] {
-            set(&mut lab, on(offload, port));
-            verify_transfer(&mut lab, 8 << 20);
-        }
-    }
-    for port in [
-        PortRequest { vlan: Some(7), ..lro() },
-        PortRequest { snap: Some(true), ..lro() },
-        PortRequest { vlan: Some(4094), snap: Some(true), ..PortRequest::default() },
-    ] {
-        set(&mut lab, on(Offload::Tso, port));
+    let ports = [
+        (Offload::None, PortRequest::default()),
+        (Offload::Tso, lro()),
+        (Offload::Tso, PortRequest { vlan: Some(7), ..lro() }),
+        (Offload::None, lro()),
+        (Offload::Gso, PortRequest::default()),
+        (Offload::Gso, lro()),
+        (Offload::Tso, PortRequest::default()),
+        (Offload::Tso, PortRequest { snap: Some(true), ..lro() }),
+        (
+            Offload::Tso,
+            PortRequest { vlan: Some(4094), snap: Some(true), ..PortRequest::default() },
+        ),
+    ];
+    for (offload, port) in cases(&ports, 3) {
+        set(&mut lab, on(*offload, port.clone()));
         verify_transfer(&mut lab, 8 << 20);
     }
     let jumbo = InterfaceKnobs { mtu: Some(9000), ..on(Offload::Tso, lro()) };

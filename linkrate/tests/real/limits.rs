@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::common::processes::OwnCopy;
 use crate::common::small::SmallStudy;
 use crate::common::up::Up;
-use crate::common::{Finished, RUNS_FAILED, Running, command, wait_until};
+use crate::common::{Finished, RUNS_FAILED, Running, cases, command, wait_until};
 use crate::user::namespaces_of_users;
 use rustix::process::Signal;
 
@@ -79,8 +79,8 @@ fn from_too_little_to_enough(
     fs::create_dir(&results).expect("make a directory");
     fs::set_permissions(&results, Permissions::from_mode(0o777)).expect("open it to all");
     let (mut met, mut killed) = (Vec::new(), Vec::new());
-    for limit in limits {
-        let quick = format!("run --json --blocks 2 --dir at-{limit}");
+    for (number, limit) in limits.iter().enumerate() {
+        let quick = format!("run --json --blocks 2 --dir {number}-at-{limit}");
         let words = ["list", "doctor", MEASURE, &quick];
         let judged = words.map(|line| {
             let mut words: Vec<&str> = line.split_whitespace().collect();
@@ -149,14 +149,7 @@ fn processes_of_a_group(limits: &[u64]) -> Result<(), String> {
 #[test]
 fn a_limit_of_processes_of_a_control_group_is_named() {
     needs!(root);
-    or_skip!(processes_of_a_group(&[1, 8, 300]));
-}
-
-#[test]
-#[ignore = "exhaustive: each command at many limits"]
-fn processes_of_a_control_group_at_every_limit() {
-    needs!(root);
-    or_skip!(processes_of_a_group(&[1, 2, 3, 4, 6, 8, 10, 12, 40, 300]));
+    or_skip!(processes_of_a_group(cases(&[8, 300, 1, 2, 3, 4, 6, 10, 12, 40, 300], 2)));
 }
 
 /// The files of a limit of memory.
@@ -175,14 +168,7 @@ fn memory_of_a_group(mebibytes: &[u64]) -> Result<(), String> {
 #[test]
 fn a_limit_of_memory_of_a_control_group_is_named() {
     needs!(root);
-    or_skip!(memory_of_a_group(&[1, 20, 512]));
-}
-
-#[test]
-#[ignore = "exhaustive: each command at many limits"]
-fn memory_of_a_control_group_at_every_limit() {
-    needs!(root);
-    or_skip!(memory_of_a_group(&[1, 8, 12, 16, 18, 20, 22, 24, 32, 512]));
+    or_skip!(memory_of_a_group(cases(&[20, 512, 1, 8, 12, 16, 18, 22, 24, 32, 512], 2)));
 }
 
 #[test]
@@ -284,21 +270,14 @@ fn of_a_user(option: &str, limits: &[u64]) -> Result<(), String> {
 }
 
 #[test]
-fn a_limit_of_processes_of_a_user_is_named() {
+#[ignore = "exhaustive: each command at many limits"]
+fn limits_of_a_user_at_every_limit() {
     needs!(root, "prlimit", "setpriv");
-    or_skip!(of_a_user("nproc", &[2, 7, 300]));
+    or_skip!(of_a_user("nproc", &[2, 3, 4, 6, 7, 8, 10, 12, 300]));
 }
 
 #[test]
 fn a_limit_of_open_files_is_named() {
     needs!(root, "prlimit", "setpriv");
-    or_skip!(of_a_user("nofile", &[8, 16, 4096]));
-}
-
-#[test]
-#[ignore = "exhaustive: each command at many limits"]
-fn limits_of_a_user_at_every_limit() {
-    needs!(root, "prlimit", "setpriv");
-    or_skip!(of_a_user("nproc", &[2, 3, 4, 6, 7, 8, 10, 12, 300]));
-    or_skip!(of_a_user("nofile", &[8, 12, 14, 16, 24, 64, 4096]));
+    or_skip!(of_a_user("nofile", cases(&[8, 4096, 12, 14, 16, 24, 64, 4096], 2)));
 }

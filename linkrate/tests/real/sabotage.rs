@@ -531,6 +531,7 @@ fn a_clock_that_moved_is_named() {
 }
 
 #[test]
+#[ignore = "exhaustive: ten seconds alone on the machine"]
 fn continues_a_study_without_refused_runs() {
     needs!(root, "taskset");
     let study = SmallStudy::for_costs();

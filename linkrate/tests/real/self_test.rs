@@ -288,6 +288,7 @@ fn test_of(meters: &[&dyn Meter], placement: &Placement) -> SelfTest {
 }
 
 #[test]
+#[ignore = "exhaustive: ten seconds alone on the machine"]
 fn detects_a_meter_that_forgets_idle_time() {
     let placement = Placement::choose(&TestbedSpec::default()).expect("CPUs");
     for source in [choose(linkrate_model::CpuMeter::IdleTime), IdleSource::IdleCounter] {
@@ -311,6 +312,7 @@ fn detects_a_meter_that_forgets_idle_time() {
 
 /// 10 µs of each wake-up are nothing at 50 a second, and a twentieth of a CPU at 5,000.
 #[test]
+#[ignore = "exhaustive: nine seconds alone on the machine"]
 fn detects_a_meter_that_misses_a_part_of_each_wake_up() {
     let source = choose(linkrate_model::CpuMeter::IdleTime);
     if source != IdleSource::TimerList || IdleTrace::start(&[]).is_err() {

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::kill;
 use crate::common::lab::{SUT_INTERFACE, inside, lab_for, run_spec, run_undisturbed};
+use crate::common::{cases, kill};
 use linkrate_lab::Lab;
 use linkrate_model::{InterfaceKnobs, RunSpec, Task, TestbedSpec, Workload};
 use linkrate_study::executor::{Executor, Stage};
@@ -67,11 +67,17 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
     let of_sut = " of the system under test: ";
     let mut lab = figures();
     validated(&mut lab);
-    for (words, named, after) in [
+    let changes = [
         (
             "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_rmem",
             "net.ipv4.tcp_rmem",
             "4096 16384 16384",
+        ),
+        ("echo 2 > /sys/class/net/eth0/queues/rx-0/rps_cpus", "rps_cpus, queue rx-0 of eth0", "2"),
+        (
+            "ip route change $(ip route show dev eth0) dev eth0 initcwnd 2",
+            "route to ",
+            "initcwnd 2",
         ),
         (
             "echo 4096 16384 16384 > /proc/sys/net/ipv4/tcp_wmem",
@@ -80,26 +86,21 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
         ),
         ("echo 0 > /proc/sys/net/ipv4/tcp_sack", "net.ipv4.tcp_sack", "0"),
         ("echo 2 > /proc/sys/net/ipv4/conf/eth0/rp_filter", "net.ipv4.conf.eth0.rp_filter", "2"),
-        ("echo 2 > /sys/class/net/eth0/queues/rx-0/rps_cpus", "rps_cpus, queue rx-0 of eth0", "2"),
         (
             "echo 64 > /sys/class/net/eth0/queues/rx-0/rps_flow_cnt",
             "rps_flow_cnt, queue rx-0 of eth0",
             "64",
         ),
-        (
-            "ip route change $(ip route show dev eth0) dev eth0 initcwnd 2",
-            "route to ",
-            "initcwnd 2",
-        ),
         ("ip link set eth0 promisc on", "promiscuity of eth0", "1"),
         ("ip link set eth0 gro_max_size 30000", "gro_", "30000"),
         ("ethtool -K eth0 tx-nocache-copy on", "features of eth0", "tx-nocache-copy"),
-    ] {
+    ];
+    for (words, named, after) in cases(&changes, 3) {
         let pid = pid_of_sut(&mut lab);
         let reason = refused(&mut lab, || change(pid, words));
-        assert!(reason.starts_with(named) && reason.contains(of_sut), "{words}: {reason}");
+        assert!(reason.starts_with(*named) && reason.contains(of_sut), "{words}: {reason}");
         let ended = format!("{after} when it ended: another program changed it");
-        assert!(reason.ends_with(&ended) || reason.contains(after), "{words}: {reason}");
+        assert!(reason.ends_with(&ended) || reason.contains(*after), "{words}: {reason}");
         // the lab is built again
         validated(&mut lab);
     }
