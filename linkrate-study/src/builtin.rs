@@ -304,7 +304,7 @@ mod tests {
         let text = find("big-tcp").unwrap().text;
         let study = parse("big-tcp", "studies/big-tcp.toml", text).unwrap();
         assert_eq!((study.cells.len(), study.published.len()), (12, 3));
-        assert_eq!(crate::analysis::effects::comparisons(&study).len(), 2 + 6 + 2);
+        assert_eq!(crate::analysis::effects::comparisons(&study).len(), 2 + 5 + 2);
         for cell in &study.cells {
             let knobs = &cell.spec.interface;
             // what is merged may be as large as what is sent, where requests go both ways

@@ -26,10 +26,8 @@ pub struct Settings {
     gso_max_segs: u32,
     gso_max_size: u32,
     gso_ipv4_max_size: u32,
-    /// Zero in records of earlier versions, which did not change it, and on kernels without it.
-    #[serde(default)]
+    /// Zero on kernels without it.
     gro_max_size: u32,
-    #[serde(default)]
     gro_ipv4_max_size: u32,
     tx_queue_length: u32,
     /// The wanted state of the features that can be changed, by name.

@@ -563,6 +563,7 @@ pub fn adapter() -> StudyResults {
         published_percent_of_limit: Some(97.8),
         measured_percent_of_limit: Some(Interval { mean: 98.9, low: Some(98.6), high: Some(99.2) }),
         measured: Some(Interval { mean: 744.6e6, low: Some(742.1e6), high: Some(747.1e6) }),
+        source: Some("A. Author, a letter (2022)".to_owned()),
         ..PublishedResult {
             measure: Measure::Throughput,
             unit: Unit::BitsPerSecond,
