@@ -119,8 +119,7 @@ fn superframes_grow_beyond_64_kib() {
         assert!(large(1, stack) > 65_536.0, "{family}: {}", large(1, stack));
         assert!(large(1, driver) > 65_536.0, "{family}: {}", large(1, driver));
         // a look at the queue takes 64 frames at most
-        let received_by =
-            format!("{workload}\ngro = true\nmtu = 9000\ndirection = \"receive\"");
+        let received_by = format!("{workload}\ngro = true\nmtu = 9000\ndirection = \"receive\"");
         let cells = study(&format!("gro-max-size {sizes}"), &received_by);
         let large = |number: usize| cells[number].iter().map(received).fold(0.0, f64::max);
         assert!(large(0) <= 65_536.0 && large(1) > 65_536.0, "{family}: {} {}", large(0), large(1));
