@@ -12,6 +12,7 @@
 //! | threaded, napi-defer-hard-irqs, gro-flush-timeout | the files of sysfs |
 //! | gro, tx-checksum, rx-checksum | features `rx-gro`, `tx-checksum-ip-generic` or the per-protocol ones, `rx-checksum` |
 //! | mtu, gso-max-size | `IFLA_MTU`, `IFLA_GSO_MAX_SIZE` with `IFLA_GSO_IPV4_MAX_SIZE` |
+//! | gro-max-size | `IFLA_GRO_MAX_SIZE` with `IFLA_GRO_IPV4_MAX_SIZE` |
 //! | txqueuelen | `IFLA_TXQLEN` |
 //! | queues | ethtool channels |
 //!
@@ -127,6 +128,8 @@ fn effective_knobs(link: &Link, features: &Features, queues: u32) -> InterfaceKn
             .map(|feature| feature.active),
         mtu: Some(link.mtu),
         gso_max_size: Some(ipv4_superframe(link)),
+        // kernels before 5.19 do not have it
+        gro_max_size: Some(ipv4_merged(link)).filter(|bytes| *bytes > 0),
         txqueuelen: Some(link.tx_queue_length),
         queues: Some(queues),
         // settings of NAPI, which are not here, and of the adapter, which the kernel of its host does not know
@@ -196,6 +199,9 @@ fn set(interface: &str, knobs: &InterfaceKnobs, segments: Option<u32>) -> Result
             route.set_gso_max_size(interface, bytes).map_err(refuse("gso-max-size"))?;
         }
     }
+    if let Some(bytes) = knobs.gro_max_size.filter(|bytes| *bytes != ipv4_merged(&link)) {
+        route.set_gro_max_size(interface, bytes).map_err(refuse("gro-max-size"))?;
+    }
     Ok(())
 }
 
@@ -225,6 +231,14 @@ fn napi_knob(setting: Napi) -> &'static str {
 fn ipv4_superframe(link: &Link) -> u32 {
     match link.gso_ipv4_max_size {
         0 => link.gso_max_size,
+        bytes => bytes,
+    }
+}
+
+/// Largest packet of IPv4 that GRO merges, with the same history.
+fn ipv4_merged(link: &Link) -> u32 {
+    match link.gro_ipv4_max_size {
+        0 => link.gro_max_size,
         bytes => bytes,
     }
 }

@@ -132,7 +132,8 @@ impl Backend {
 
     /// The knobs of the interface of client `number` that go with `asked` at the SUT's: the same
     /// MTU, and where the peer is a veth that hands superframes over whole, their segmentation
-    /// in software when GRO is asked for. GRO would otherwise have nothing to merge.
+    /// in software when GRO is asked for, from superframes as large as those that GRO may merge. GRO would
+    /// otherwise have nothing to merge.
     fn peer_knobs(&self, number: usize, asked: &InterfaceKnobs) -> InterfaceKnobs {
         let (queues, is_veth) = match self {
             Self::Veth(_) => (asked.queues, true),
@@ -143,6 +144,7 @@ impl Backend {
             mtu: asked.mtu,
             queues,
             offload: asked.gro.filter(|_| is_veth).map(|_| linkrate_model::Offload::Gso),
+            gso_max_size: asked.gro_max_size.filter(|_| is_veth),
             ..InterfaceKnobs::default()
         }
     }

@@ -341,6 +341,13 @@ impl Evidence {
         ratio(Some(&frames), Some(&self.sum(["Ip.InReceives", "Ip6.InReceives"])))
     }
 
+    /// Mean bytes of a packet that the SUT's IP received: large where the adapter, the kernel, or a peer that hands its
+    /// superframes over whole has made one of many. Interfaces beside those of the run are in the packets.
+    pub fn mean_received_packet_bytes(&self) -> Option<f64> {
+        let octets = self.sum(["IpExt.InOctets", "Ip6.InOctets"]);
+        ratio(Some(&octets), Some(&self.sum(["Ip.InReceives", "Ip6.InReceives"])))
+    }
+
     /// The sum of counters of IPv4 and IPv6.
     fn sum(&self, names: [&str; 2]) -> u64 {
         names

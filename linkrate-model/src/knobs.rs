@@ -36,6 +36,13 @@ pub const MIN_MTU: u32 = 68;
 /// Most ports of an aggregate.
 pub const MAX_PORTS: u32 = 64;
 
+/// Largest superframe of Linux: GSO_MAX_SIZE of include/linux/netdevice.h, 8 * 65535.
+pub const MAX_KERNEL_SUPERFRAME: u32 = 524_280;
+
+/// Largest superframe without BIG TCP, which the length field of IP holds: GSO_LEGACY_MAX_SIZE and
+/// GRO_LEGACY_MAX_SIZE of include/linux/netdevice.h.
+pub const LEGACY_SUPERFRAME: u32 = 65_536;
+
 /// Longest time of the rules of TOE, ms: one hour.
 const MAX_TOE_TIME: u32 = 3_600_000;
 
@@ -114,10 +121,14 @@ knobs! {
         "mtu" mtu: u32;
         Kernel, bytes(MIN_MTU, MAX_MTU), Both, "MTU";
 
-        // GSO_MAX_SIZE, include/linux/netdevice.h: 8 * 65535
         /// Largest GSO/TSO packet (virtual MTU)
         "gso-max-size" gso_max_size: u32;
-        Kernel, bytes(1500, 524_280), One, "largest superframe";
+        Kernel, bytes(1500, MAX_KERNEL_SUPERFRAME), One, "largest superframe";
+
+        // GRO_MAX_SIZE, include/net/gro.h: the same
+        /// Largest packet that GRO merges
+        "gro-max-size" gro_max_size: u32;
+        Kernel, bytes(1500, MAX_KERNEL_SUPERFRAME), One, "largest merged packet";
 
         // on a TAP it is also the length of the queue to its reader
         /// Maximum packets in a transmit queue; a GSO/TSO packet is one

@@ -351,6 +351,9 @@ const SOCKETS: &[Column<Measurement>] = &[
     }),
     ("mean_stack_packet_bytes", |run| run.evidence.mean_stack_packet_bytes().and_then(figure)),
     ("mean_driver_packet_bytes", |run| run.evidence.mean_driver_packet_bytes().and_then(figure)),
+    ("mean_received_packet_bytes", |run| {
+        run.evidence.mean_received_packet_bytes().and_then(figure)
+    }),
     ("mean_frames_per_received_packet", |run| {
         run.evidence.mean_frames_per_received_packet().and_then(figure)
     }),

@@ -316,6 +316,9 @@ impl Page<'_> {
         }
         if !results.published.is_empty() {
             note("paper", words::OF_ANOTHER_MACHINE.to_owned());
+            for source in words::marks::sources(&results.published) {
+                note("source", source.to_owned());
+            }
         }
         for text in demand::notes(results) {
             note("parts", text.to_owned());

@@ -21,6 +21,9 @@ pub const PRECISIONS: RangeInclusive<f64> = 0.0001..=1.0;
 pub const MAX_PORTS: u32 = 16;
 /// Most characters of a title.
 pub const MAX_TITLE: usize = 200;
+
+/// Longest name of the source of a published figure, characters.
+pub const MAX_SOURCE: usize = 100;
 /// Most tables of one kind in a study file: parts, published figures.
 pub const MAX_FILE_TABLES: usize = 256;
 /// Largest study file, in bytes.

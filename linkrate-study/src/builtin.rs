@@ -41,13 +41,13 @@ macro_rules! built_in {
     };
 }
 
-/// The papers' studies first, then the examples.
+/// The papers' studies first, then those of today.
 pub fn all() -> &'static [Builtin] {
     built_in! {
         "tso" "tso-files" "tso-store" "ten-gigabit" "apa" "apa-router"
         "atm" "atm-adapters" "atm-lane" "atm-binding" "toe" "toe-worth-it"
-        "cell-tax" "failover" "offload-ladder" "message-size" "request-response"
-        "latency-under-load" "peer" "zero-copy" "a-a"
+        "jumbo-today" "big-tcp" "cell-tax" "failover" "offload-ladder" "message-size"
+        "request-response" "latency-under-load" "peer" "zero-copy" "a-a"
     }
 }
 
@@ -278,6 +278,43 @@ mod tests {
         assert!(compared.iter().all(|comparison| comparison.factor == "toe"));
         // three levels are compared in three pairs, two in one
         assert_eq!(compared.len(), 2 * 3 + 17);
+    }
+
+    /// The whole step from one size of frames to the other at each of the four, and who published what.
+    #[test]
+    fn the_study_of_jumbo_frames_changes_the_mtu_alone() {
+        let text = find("jumbo-today").unwrap().text;
+        let study = parse("jumbo-today", "studies/jumbo-today.toml", text).unwrap();
+        assert_eq!((study.cells.len(), study.parts.len(), study.published.len()), (8, 4, 10));
+        let compared = crate::analysis::effects::comparisons(&study);
+        assert_eq!(compared.len(), 4);
+        for one in compared {
+            let [from, to] = [one.from_cell, one.to_cell].map(|cell| &study.cells[cell].spec);
+            let mut same = from.clone();
+            same.interface.mtu = Some(9000);
+            assert_eq!((&same, one.factor.as_str()), (to, "mtu"));
+        }
+        assert!(study.published.iter().all(|one| one.source.is_some()));
+        let quick = form(study).unwrap();
+        assert_eq!((quick.cells.len(), quick.published.len()), (6, 10));
+    }
+
+    #[test]
+    fn the_study_of_big_tcp_asks_of_sender_receiver_and_requests() {
+        let text = find("big-tcp").unwrap().text;
+        let study = parse("big-tcp", "studies/big-tcp.toml", text).unwrap();
+        assert_eq!((study.cells.len(), study.published.len()), (12, 3));
+        assert_eq!(crate::analysis::effects::comparisons(&study).len(), 2 + 5 + 2);
+        for cell in &study.cells {
+            let knobs = &cell.spec.interface;
+            // what is merged may be as large as what is sent, where requests go both ways
+            if cell.spec.is_transactional() {
+                assert_eq!(knobs.gso_max_size, knobs.gro_max_size, "{}", cell.levels);
+            }
+            assert_eq!(knobs.gro_max_size.is_some(), knobs.gro == Some(true), "{}", cell.levels);
+        }
+        let quick = form(study).unwrap();
+        assert_eq!((quick.cells.len(), quick.published.len()), (6, 3));
     }
 
     #[test]

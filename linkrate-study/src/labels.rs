@@ -76,6 +76,7 @@ pub fn level(name: &str, level: &Level) -> String {
         ("socket", Level::Text(text)) if text == "auto" => "autotuned socket buffers".to_owned(),
         ("socket", level) => format!("socket buffers of {level}"),
         ("gso-max-size", level) => format!("superframes of up to {level}"),
+        ("gro-max-size", level) => format!("merged packets of up to {level}"),
         (_, Level::Switch(true)) => factor(name),
         (_, Level::Switch(false)) => format!("no {}", factor(name)),
         (_, level) => match things(name) {
@@ -139,7 +140,8 @@ fn is_off(name: &str, level: &Level) -> bool {
 
 /// The step as a subject: `TSO` where there was nothing before, else `MTU 9000 instead of 1500`.
 pub fn subject(name: &str, from: &Level, to: &Level) -> Subject {
-    let things = things(name) != Things::Titled || name == "socket";
+    let things = things(name) != Things::Titled
+        || matches!(name, "socket" | "gso-max-size" | "gro-max-size");
     let plural = things && *to != Level::Number(1);
     let text = match (is_off(name, from), number(from), to) {
         (true, ..) => level(name, to),

@@ -18,6 +18,9 @@ pub struct Published {
     /// Where it comes from.
     #[serde(default, skip_serializing_if = "Basis::is_printed")]
     pub basis: Basis,
+    /// Who published it, where that is not the paper of the study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// Where a published figure comes from.

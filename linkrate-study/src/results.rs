@@ -427,6 +427,8 @@ pub struct CellEvidence {
     pub driver_packet_bytes: Option<f64>,
     /// Mean frames of the link in a packet that the SUT's IP received.
     pub frames_per_received_packet: Option<f64>,
+    /// Mean bytes of an IP packet as IP received it.
+    pub received_packet_bytes: Option<f64>,
     /// Busy share of the clients' CPUs.
     pub client_cpu_percent: Option<f64>,
     /// Share of the SUT's CPUs that other programs had; cpu and service_demand do not contain it. Absent where it is
@@ -602,6 +604,9 @@ pub struct PublishedResult {
     /// Where the published figure comes from: the paper prints it; it was computed from figures that the paper prints;
     /// or the model of the adapter was made from it, so that agreement is no prediction.
     pub basis: Basis,
+    /// Who published it; absent where that is the paper of the study.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// The levels of its cells; other factors can have any level.
     pub at: Levels,
     /// The factor that changes; null for a value.

@@ -194,6 +194,22 @@ impl RouteSocket {
         self.set("set gso_max_size of", name, Some(&ipv4), attributes)
     }
 
+    /// Sets the largest packet in bytes that GRO merges, for IPv6 and IPv4 (`IFLA_GRO_MAX_SIZE` and
+    /// `IFLA_GRO_IPV4_MAX_SIZE`, include/uapi/linux/if_link.h). On kernels before 6.3, which ignore the
+    /// second, the first holds for both.
+    ///
+    /// # Errors
+    /// `ERANGE` or `EINVAL` above the kernel's limit.
+    pub fn set_gro_max_size(&mut self, name: &str, bytes: u32) -> SysResult<()> {
+        self.set_gro_max_sizes(name, bytes, bytes)
+    }
+
+    /// Sets both sizes: `all` for IPv6, and on kernels before 6.3 for IPv4 too.
+    pub fn set_gro_max_sizes(&mut self, name: &str, all: u32, ipv4: u32) -> SysResult<()> {
+        let attributes = vec![LinkAttribute::GroMaxSize(all), LinkAttribute::GroIpv4MaxSize(ipv4)];
+        self.set("set gro_max_size of", name, Some(&ipv4), attributes)
+    }
+
     /// Sets the most segments of a superframe; 1 turns superframes off.
     ///
     /// # Errors

@@ -26,6 +26,9 @@ pub struct Settings {
     gso_max_segs: u32,
     gso_max_size: u32,
     gso_ipv4_max_size: u32,
+    /// Zero on kernels without it.
+    gro_max_size: u32,
+    gro_ipv4_max_size: u32,
     tx_queue_length: u32,
     /// The wanted state of the features that can be changed, by name.
     features: BTreeMap<String, bool>,
@@ -74,6 +77,8 @@ impl Settings {
             gso_max_segs: link.gso_max_segs,
             gso_max_size: link.gso_max_size,
             gso_ipv4_max_size: link.gso_ipv4_max_size,
+            gro_max_size: link.gro_max_size,
+            gro_ipv4_max_size: link.gro_ipv4_max_size,
             tx_queue_length: link.tx_queue_length,
             features: features
                 .iter()
@@ -203,6 +208,10 @@ impl Settings {
         let sizes = (self.gso_max_size, self.gso_ipv4_max_size);
         if (now.gso_max_size, now.gso_ipv4_max_size) != sizes {
             note(route.set_gso_max_sizes(name, sizes.0, sizes.1));
+        }
+        let sizes = (self.gro_max_size, self.gro_ipv4_max_size);
+        if sizes.0 > 0 && (now.gro_max_size, now.gro_ipv4_max_size) != sizes {
+            note(route.set_gro_max_sizes(name, sizes.0, sizes.1));
         }
     }
 

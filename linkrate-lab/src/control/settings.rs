@@ -46,6 +46,10 @@ pub fn over(
         // without superframes there is no largest superframe
         setup.interface.gso_max_size = None;
     }
+    if setup.interface.gro != Some(true) && !named("gro-max-size") {
+        // the same without GRO
+        setup.interface.gro_max_size = None;
+    }
     let adapter = Adapter::Model(Box::new(model.clone()));
     let aggregate = u32::try_from(aggregate).unwrap_or(u32::MAX);
     let testbed = TestbedSpec { adapter, aggregate, ..TestbedSpec::default() };
@@ -90,6 +94,9 @@ mod tests {
         let second = set(&first, "lro=off offload=none").unwrap();
         assert_eq!((second.port.lro, second.mtu), (Some(false), Some(9000)));
         assert_eq!((first.gso_max_size, second.gso_max_size), (Some(16_000), None));
+        let first = set(&fresh, "gro=on gro-max-size=185000").unwrap();
+        let second = set(&first, "gro=off").unwrap();
+        assert_eq!((first.gro_max_size, second.gro_max_size), (Some(185_000), None));
     }
 
     #[test]
@@ -120,6 +127,7 @@ mod tests {
             ("mtu=9600", "mtu 9600 is above the maximum of adapter gigabit; set at most 9000"),
             ("queues=4", "queues 4 is above the maximum of adapter gigabit; set at most 1"),
             ("gso-max-size=65535", "gso-max-size 65535 is above the superframe"),
+            ("gro-max-size=185000", "gro-max-size 185000 has no effect without GRO"),
             ("snap=on", "snap on cannot be combined with mtu 1500"),
             ("offload=tso tx-checksum=off", "tx-checksum off cannot be combined with offload tso"),
         ] {

@@ -288,7 +288,8 @@ fn alone(only: &PublishedResult, same: Option<(bool, bool)>) -> String {
         Some((true, false)) if larger => "same sign, larger",
         Some((true, false)) => "same sign, smaller",
     };
-    format!("{measure} {published} in the paper, {measured} here: {verdict}")
+    let place = if only.source.is_some() { "published" } else { "in the paper" };
+    format!("{measure} {published} {place}, {measured} here: {verdict}")
 }
 
 /// Warnings and failed runs in a few words; `None` without any.

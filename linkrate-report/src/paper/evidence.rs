@@ -23,7 +23,7 @@ type Proof = (&'static str, fn(&CellResult) -> Option<String>);
 
 /// The evidence by subject, without the columns that no cell has.
 pub fn of(cells: &[CellResult]) -> Evidence {
-    let packets: [Proof; 9] = [
+    let packets: [Proof; 10] = [
         ("packet built by TCP", |cell| cell.evidence.stack_packet_bytes.map(bytes)),
         ("packet given to driver", |cell| cell.evidence.driver_packet_bytes.map(bytes)),
         ("frame sent on the wire", |cell| counted(cell)?.sent_frame_bytes.map(bytes)),
@@ -33,6 +33,7 @@ pub fn of(cells: &[CellResult]) -> Evidence {
         ("frames in a packet that IP received", |cell| {
             cell.evidence.frames_per_received_packet.map(plain)
         }),
+        ("packet that IP received", |cell| cell.evidence.received_packet_bytes.map(bytes)),
         ("MSS", |cell| cell.evidence.mss_bytes.map(|mss| format!("{mss} B"))),
         ("address family", |cell| {
             cell.evidence.family.map(|family| IpVersion::from(family).to_string())

@@ -66,15 +66,32 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// What the marks of some of the published figures mean, as sentences behind a caption, each after a space.
+/// Who published figures that no paper of the study has, each once.
+pub fn sources<'p>(figures: impl IntoIterator<Item = &'p PublishedResult>) -> Vec<&'p str> {
+    let mut found: Vec<&str> = Vec::new();
+    for source in figures.into_iter().filter_map(|one| one.source.as_deref()) {
+        if !found.contains(&source) {
+            found.push(source);
+        }
+    }
+    found
+}
+
+/// What the marks of some of the published figures mean and who published these, as sentences behind a caption, each after
+/// a space.
 pub fn caption<'p>(
     results: &StudyResults,
     figures: impl IntoIterator<Item = &'p PublishedResult>,
 ) -> String {
-    let marks: Vec<String> = figures.into_iter().map(|one| of(results, one)).collect();
+    let figures: Vec<&PublishedResult> = figures.into_iter().collect();
+    let marks: Vec<String> = figures.iter().map(|one| of(results, one)).collect();
     let used = |mark: &str| marks.iter().any(|marks| marks.contains(mark));
     let meanings = meanings(results).into_iter().filter(|(mark, _)| used(mark));
-    meanings.map(|(mark, meaning)| format!(" {}: {meaning}.", super::capitalised(mark))).collect()
+    let meanings =
+        meanings.map(|(mark, meaning)| format!(" {}: {meaning}.", super::capitalised(mark)));
+    let published = sources(figures).join("; ");
+    let published = (!published.is_empty()).then(|| format!(" Published by: {published}."));
+    meanings.chain(published).collect()
 }
 
 /// Share of the rate that a CPU allowed at which links are taken to bound a cell: each KB costs more at a
@@ -197,6 +214,7 @@ mod tests {
         let tso = || Level::Text("tso".to_owned());
         let published = |ports, step: bool| PublishedResult {
             basis: Basis::Printed,
+            source: None,
             measure: Measure::Throughput,
             at: Levels(vec![("ports".to_owned(), Level::Number(ports))]),
             factor: step.then(|| "offload".to_owned()),
@@ -243,6 +261,13 @@ mod tests {
             "{all}"
         );
         assert_eq!(caption(&results, &results.published[1..]), "");
+        // who published them is told once
+        for one in &mut results.published {
+            one.source = Some("a letter (2022)".to_owned());
+        }
+        let all = caption(&results, &results.published);
+        assert!(all.ends_with(". Published by: a letter (2022)."), "{all}");
+        assert_eq!(all.matches("letter").count(), 1);
         // the others are the figure of the adapter
         results.published[0].left_out = 2;
         assert_eq!(of(&results, &results.published[0]), " (derived) (2 left out)");

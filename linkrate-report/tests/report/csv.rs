@@ -59,6 +59,7 @@ fn knobs_have_columns_that_keep_their_order() {
         "effective_rx_checksum",
         "effective_mtu_bytes",
         "effective_gso_max_size_bytes",
+        "effective_gro_max_size_bytes",
         "effective_txqueuelen",
         "effective_queues",
         "effective_lro",

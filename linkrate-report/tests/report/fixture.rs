@@ -90,6 +90,7 @@ fn evidence(packet: f64, driver: f64, rwnd: f64) -> CellEvidence {
         client_receive_batches: Some(12.0),
         stack_packet_bytes: Some(packet),
         frames_per_received_packet: Some(1.0),
+        received_packet_bytes: Some(52.0),
         driver_packet_bytes: Some(driver),
         client_cpu_percent: Some(61.2),
         rwnd_limited_percent: Some(rwnd),
@@ -523,6 +524,7 @@ pub fn adapter() -> StudyResults {
     )];
     let published = |measure, kind, published, measured: [f64; 3], unit| PublishedResult {
         basis: Basis::Printed,
+        source: None,
         measure,
         at: levels(&[("direction", text("transmit"))]),
         factor: Some("offload".to_owned()),
@@ -561,6 +563,7 @@ pub fn adapter() -> StudyResults {
         published_percent_of_limit: Some(97.8),
         measured_percent_of_limit: Some(Interval { mean: 98.9, low: Some(98.6), high: Some(99.2) }),
         measured: Some(Interval { mean: 744.6e6, low: Some(742.1e6), high: Some(747.1e6) }),
+        source: Some("A. Author, a letter (2022)".to_owned()),
         ..PublishedResult {
             measure: Measure::Throughput,
             unit: Unit::BitsPerSecond,

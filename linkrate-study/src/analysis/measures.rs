@@ -154,6 +154,7 @@ pub fn evidence(runs: &[&StoredRun]) -> CellEvidence {
     CellEvidence {
         stack_packet_bytes: mean_of(|run| run.evidence.mean_stack_packet_bytes()),
         driver_packet_bytes: mean_of(|run| run.evidence.mean_driver_packet_bytes()),
+        received_packet_bytes: mean_of(|run| run.evidence.mean_received_packet_bytes()),
         frames_per_received_packet: mean_of(|run| run.evidence.mean_frames_per_received_packet()),
         client_cpu_percent: mean_of(|run| {
             let metered = run.client_cpu.cpus.iter().any(|cpu| cpu.interval_ns > 0);

@@ -116,6 +116,7 @@ fn one(
     PublishedResult {
         measure,
         basis: if is_kept && is_virtual { Basis::Parameter } else { published.basis },
+        source: published.source.clone(),
         at: published.at.clone(),
         factor: step.map(|step| step.factor.clone()),
         from: step.map(|step| step.from.clone()),

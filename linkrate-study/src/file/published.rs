@@ -10,6 +10,7 @@ use super::cells::Cells;
 use super::effects::known_factor;
 use super::question::same;
 use super::reader::{Entry, Reader, Table, described};
+use crate::bounds::MAX_SOURCE;
 use crate::levels::{Level, Levels};
 use crate::published::{Basis, Published, PublishedFigure, Step, cells_at, pairs_at};
 use crate::quantity::Measure;
@@ -45,7 +46,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     let measure = table.take("measure");
     let at = table.table(reader, "at");
     let (factor, from, to) = (table.take("factor"), table.take("from"), table.take("to"));
-    let basis = table.take("basis");
+    let (basis, source) = (table.take("basis"), table.take("source"));
     let figures = [table.take("effect"), table.take("difference"), table.take("value")];
     table.finish(reader);
     let missing = |reader: &mut Reader<'_>, key: &str, hint: &str| {
@@ -70,6 +71,12 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
         }
         None => Basis::default(),
     };
+    let source = match &source {
+        Some(entry) => {
+            Some(reader.line(entry, MAX_SOURCE, "name the paper or letter, and its year")?)
+        }
+        None => None,
+    };
     let mut given = figures.iter().flatten();
     let (Some(entry), None) = (given.next(), given.next()) else {
         missing(reader, "effect", "give one of effect, difference and value");
@@ -93,7 +100,7 @@ fn one(reader: &mut Reader<'_>, mut table: Table<'_>, cells: &Cells) -> Option<P
     let found = matching(reader, entry, step.as_ref(), &at, cells)?;
     let transactional = kinds(reader, entry, measure, &found, cells)?;
     let figure = figure(reader, entry, measure, transactional, step)?;
-    Some(Published { measure, at, figure, basis })
+    Some(Published { measure, at, figure, basis, source })
 }
 
 /// The levels of `at`, as the factors have them; `None` after an error.

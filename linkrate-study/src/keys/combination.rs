@@ -34,7 +34,7 @@ pub fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     against_kind(setup)?;
     backup(setup)?;
     datagrams(setup)?;
-    interface(setup)?;
+    interface(setup, testbed)?;
     event::check(setup, testbed)?;
     check_family(setup, testbed)?;
     match &testbed.adapter {
@@ -241,8 +241,20 @@ fn numbered(workload: &Workload, key: &'static str, size: MessageSize) -> Result
 }
 
 /// Refuses knobs of the interface that cannot be combined.
-fn interface(setup: &Setup) -> Result<(), Combination> {
+fn interface(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combination> {
     let knobs = &setup.interface;
+    // GRO is off on what linkrate makes, until it is asked for
+    let without_gro = match testbed.adapter {
+        Adapter::Veth | Adapter::Model(_) => knobs.gro != Some(true),
+        Adapter::Interfaces(_) | Adapter::Unknown => knobs.gro == Some(false),
+    };
+    if let Some(size) = knobs.gro_max_size.filter(|_| without_gro) {
+        return refuse(
+            "gro-max-size",
+            "gro",
+            format!("gro-max-size {size} has no effect without GRO; set gro on"),
+        );
+    }
     // Software GSO computes checksums as it cuts; only TSO leaves them to the adapter, and the
     // kernel takes TSO away with the checksum offload (netdev_fix_features, net/core/dev.c).
     if knobs.offload == Some(Offload::Tso) && knobs.tx_checksum == Some(false) {

@@ -1,6 +1,6 @@
 //! Counters of a cell's runs that deny what was asked of it, too weak to refuse a run for.
 
-use linkrate_model::knobs::Offload;
+use linkrate_model::knobs::{LEGACY_SUPERFRAME, Offload};
 use linkrate_model::measurement::AdapterEvidence;
 use linkrate_model::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
 use linkrate_wire::link::LinkLaw;
@@ -18,6 +18,7 @@ pub fn of_cell(law: LinkLaw, spec: &RunSpec, good: &[&Measurement]) -> Vec<Strin
     let mtu = good.iter().find_map(|run| run.effective.interface.mtu).or(spec.interface.mtu);
     let mut found = Vec::new();
     found.extend(mtu.and_then(|mtu| offload(spec, workload, mtu, good)));
+    found.extend(superframes(spec, workload, good));
     found.extend(mtu.into_iter().flat_map(|mtu| frames(law, mtu, good)));
     found.extend(lro(spec, good));
     found.extend(gro(spec, workload, good));
@@ -72,6 +73,34 @@ fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement])
         "offload {} was asked for, but packets {place} have {bytes:.0} bytes on average, {limit}",
         offload.name()
     ))
+}
+
+/// Packets of more than 64 KiB (BIG TCP) that were asked for and did not come: the limit of each family is one of its own, and
+/// either end of the path may keep an older one.
+fn superframes(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<String> {
+    let streams = workload.kind == Protocol::Stream
+        && workload.mix.is_empty()
+        && workload.message.smallest().0 > u64::from(LEGACY_SUPERFRAME);
+    let (sent, received) = (Direction::Transmit, Direction::Receive);
+    let limits = [
+        ("gso-max-size", spec.interface.gso_max_size, sent, "that TCP built"),
+        ("gro-max-size", spec.interface.gro_max_size, received, "that IP received"),
+    ];
+    limits.into_iter().find_map(|(key, asked, direction, place)| {
+        let asked = asked.filter(|bytes| *bytes > LEGACY_SUPERFRAME)?;
+        let bytes = mean_of(good, |run| match direction == sent {
+            true => run.evidence.mean_stack_packet_bytes(),
+            false => run.evidence.mean_received_packet_bytes(),
+        })?;
+        let is_small = bytes <= f64::from(LEGACY_SUPERFRAME);
+        let denied = streams && workload.direction == direction && is_small;
+        denied.then(|| {
+            format!(
+                "{key} {asked} was asked for, but packets {place} have {bytes:.0} bytes on average, \
+                 as without it"
+            )
+        })
+    })
 }
 
 /// Frames on the link that are larger than the MTU allows.
@@ -173,6 +202,45 @@ mod tests {
             (Protocol::Stream, Some(true), 1000),
         ] {
             assert_eq!(told(kind, asked, frames), None, "{kind:?} {asked:?} {frames}");
+        }
+    }
+
+    #[test]
+    fn large_superframes_without_effect_are_told() {
+        let told = |direction, gso_max_size, gro_max_size, bytes: u64| {
+            let mut spec = fixture::ladder().cells[0].spec.clone();
+            spec.task = Task::Workload(Workload { direction, ..Workload::default() });
+            spec.interface.gso_max_size = gso_max_size;
+            spec.interface.gro_max_size = gro_max_size;
+            let mut run = fixture::stream(1e9, 0.5);
+            let octets = 100 * bytes;
+            for (name, count) in [
+                ("IpExt.OutOctets", octets),
+                ("Ip.OutRequests", 100),
+                ("IpExt.InOctets", octets),
+                ("Ip.InReceives", 100),
+            ] {
+                run.evidence.protocol.insert(name.to_owned(), count);
+            }
+            let Task::Workload(workload) = &spec.task else { unreachable!() };
+            superframes(&spec, workload, &[&run])
+        };
+        let (sent, received) = (Direction::Transmit, Direction::Receive);
+        let said = "gso-max-size 185000 was asked for, but packets that TCP built have 60000 bytes \
+                    on average, as without it";
+        assert_eq!(told(sent, Some(185_000), None, 60_000).as_deref(), Some(said));
+        let said = told(received, None, Some(185_000), 60_000).unwrap();
+        let begin = "gro-max-size 185000 was asked for, but packets that IP received have";
+        assert!(said.starts_with(begin), "{said}");
+        for (direction, gso, gro, bytes) in [
+            (sent, Some(185_000), None, 150_000),
+            (sent, Some(65_536), None, 60_000),
+            (sent, None, Some(185_000), 60_000),
+            (received, Some(185_000), None, 60_000),
+            (received, None, Some(185_000), 150_000),
+        ] {
+            let found = told(direction, gso, gro, bytes);
+            assert_eq!(found, None, "{direction:?} {gso:?} {gro:?} {bytes}");
         }
     }
 

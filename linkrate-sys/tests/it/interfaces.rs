@@ -91,6 +91,11 @@ mod inside {
         // and up again, to what it was
         route.set_gso_max_size("v0", fresh.gso_max_size).unwrap();
         route.set_gso_max_segs("v0", fresh.gso_max_segs).unwrap();
+        route.set_gro_max_size("v0", 185_000).unwrap();
+        let set = route.link("v0").unwrap();
+        assert_eq!(set.gro_max_size, 185_000);
+        assert!([0, 185_000].contains(&set.gro_ipv4_max_size), "{set:?}");
+        route.set_gro_max_sizes("v0", fresh.gro_max_size, fresh.gro_ipv4_max_size).unwrap();
         let set = route.link("v0").unwrap();
         assert_eq!(set.gso_max_size, fresh.gso_max_size);
         assert_eq!(set.gso_ipv4_max_size, fresh.gso_ipv4_max_size);

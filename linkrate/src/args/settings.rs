@@ -31,7 +31,7 @@ const HEADINGS: [(&str, &str); 6] = [
     (
         "Offloads and queues",
         "offload merge gro gro-list udp-gro-forwarding lro client-lro tx-checksum rx-checksum mtu gso-max-size \
-         txqueuelen queues steering vlan snap",
+         gro-max-size txqueuelen queues steering vlan snap",
     ),
     (
         "Interrupts",

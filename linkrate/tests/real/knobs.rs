@@ -41,8 +41,7 @@ fn driver(run: &Measurement) -> f64 {
 
 /// Mean bytes of the packets that IP got from below: large when GRO merged them.
 fn received(run: &Measurement) -> f64 {
-    let counter = |name: &str| run.evidence.protocol.get(name).copied().unwrap_or(0) as f64;
-    counter("IpExt.InOctets") / counter("Ip.InReceives")
+    run.evidence.mean_received_packet_bytes().expect("IP received something")
 }
 
 #[test]
@@ -102,6 +101,34 @@ fn the_virtual_mtu_bounds_every_superframe() {
         sizes.sum::<f64>() / 2.0
     });
     assert!(sizes.is_sorted() && sizes[0] > 1514.0, "{sizes:?}");
+}
+
+/// BIG TCP: what TCP hands down, and what IP receives, by the limit of each family.
+#[test]
+fn superframes_grow_beyond_64_kib() {
+    needs!(root);
+    for family in ["ipv4", "ipv6"] {
+        let sizes = "= [\"64 KiB\", \"185000 B\"]";
+        let workload = format!("message = \"1 MiB\"\nfamily = \"{family}\"");
+        let sent_by = format!("{workload}\noffload = \"tso\"");
+        let cells = study(&format!("gso-max-size {sizes}"), &sent_by);
+        let large = |number: usize, size: fn(&Measurement) -> f64| {
+            cells[number].iter().map(size).fold(0.0, f64::max)
+        };
+        assert!(large(0, stack) <= 65_536.0, "{family}: {}", large(0, stack));
+        assert!(large(1, stack) > 65_536.0, "{family}: {}", large(1, stack));
+        assert!(large(1, driver) > 65_536.0, "{family}: {}", large(1, driver));
+        // a look at the queue takes 64 frames at most
+        let received_by = format!("{workload}\ngro = true\nmtu = 9000\ndirection = \"receive\"");
+        let cells = study(&format!("gro-max-size {sizes}"), &received_by);
+        let large = |number: usize| cells[number].iter().map(received).fold(0.0, f64::max);
+        assert!(large(0) <= 65_536.0 && large(1) > 65_536.0, "{family}: {} {}", large(0), large(1));
+        for run in cells.concat() {
+            let wire = run.evidence.interface;
+            let frame = wire.rx_bytes as f64 / wire.rx_packets as f64;
+            assert!(frame <= 9000.0 + HEADER, "the peer must cut its superframes: {frame}");
+        }
+    }
 }
 
 #[test]
@@ -187,6 +214,7 @@ fn a_knob_that_is_left_out_returns_to_its_first_value() {
         rx_checksum: fresh.rx_checksum.map(|on| !on),
         mtu: Some(4000),
         gso_max_size: Some(16_000),
+        gro_max_size: fresh.gro_max_size.map(|_| 185_000),
         txqueuelen: fresh.txqueuelen.map(|packets| packets / 2),
         queues: Some(2),
         // a veth has NAPI where it has GRO, which it has not at first

@@ -92,7 +92,6 @@ fn a_change_of_the_stack_refuses_the_run_by_name() {
             "64",
         ),
         ("ip link set eth0 promisc on", "promiscuity of eth0", "1"),
-        ("ip link set eth0 gro_max_size 30000", "gro_", "30000"),
         ("ethtool -K eth0 tx-nocache-copy on", "features of eth0", "tx-nocache-copy"),
     ];
     for (words, named, after) in cases(&changes, 3) {

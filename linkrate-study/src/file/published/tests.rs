@@ -45,6 +45,24 @@ fn figures_are_read_in_their_units() {
 }
 
 #[test]
+fn a_figure_may_name_its_source() {
+    let of = |line: &str| {
+        let found = format!("measure = \"service-demand\"\n{STEP}effect = \"−47 %\"\n{line}");
+        read_one(&found).map(|published| published.source)
+    };
+    assert_eq!(of(""), Ok(None));
+    assert_eq!(of("source = \"a letter (2022)\""), Ok(Some("a letter (2022)".to_owned())));
+    for (line, message) in [
+        ("source = 2022".to_owned(), "published.source: 2022 is not text"),
+        ("source = \" \"".to_owned(), "published.source: the source is empty"),
+        (format!("source = \"{}\"", "a".repeat(101)), "is longer than 100 characters"),
+    ] {
+        let refused = of(&line).unwrap_err();
+        assert!(refused.contains(message), "{line}: {refused}");
+    }
+}
+
+#[test]
 fn a_figure_has_a_basis() {
     let of = |line: &str| {
         let found = format!("measure = \"service-demand\"\n{STEP}effect = \"−47 %\"\n{line}");
