@@ -39,7 +39,7 @@ pub struct StudyResults {
     pub study: String,
     /// Its title.
     pub title: String,
-    /// Name of the results, independent of their place: the study and the minute (UTC) in which it began; empty if
+    /// Name of the results, independent of their place: the study and the second (UTC) in which it began; empty if
     /// nothing is stored.
     pub results: String,
     /// Start of the study, milliseconds since 1970-01-01 UTC.
