@@ -227,20 +227,19 @@ fn napi_knob(setting: Napi) -> &'static str {
     }
 }
 
-/// Largest superframe of IPv4; kernels before 6.3 have one limit for both IP versions.
-fn ipv4_superframe(link: &Link) -> u32 {
-    match link.gso_ipv4_max_size {
-        0 => link.gso_max_size,
-        bytes => bytes,
-    }
+/// Largest superframe of IPv4.
+const fn ipv4_superframe(link: &Link) -> u32 {
+    of_ipv4(link.gso_ipv4_max_size, link.gso_max_size)
 }
 
-/// Largest packet of IPv4 that GRO merges, with the same history.
-fn ipv4_merged(link: &Link) -> u32 {
-    match link.gro_ipv4_max_size {
-        0 => link.gro_max_size,
-        bytes => bytes,
-    }
+/// Largest packet of IPv4 that GRO merges.
+const fn ipv4_merged(link: &Link) -> u32 {
+    of_ipv4(link.gro_ipv4_max_size, link.gro_max_size)
+}
+
+/// The limit of IPv4; kernels before 6.3 have one for both IP versions.
+const fn of_ipv4(own: u32, both: u32) -> u32 {
+    if own == 0 { both } else { own }
 }
 
 /// Refuses a feature that no request can change, by its name.

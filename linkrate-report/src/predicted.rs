@@ -9,6 +9,7 @@ use linkrate_study::verdict::FlowDirection;
 
 use crate::number::{self, ABSENT};
 use crate::table::{Kind, NUMBERS, STEP, STEPS, Table, WHOLE, sentences};
+use crate::words;
 
 /// What the columns of a prediction are called, after the cell.
 const TITLES: [(&str, Kind); 5] = [
@@ -63,14 +64,11 @@ fn fields(predicted: &Predicted) -> [String; 5] {
 /// Why balancings are not predicted, each once: `round-robin is not predicted: each frame takes the
 /// next port`; and what a balancing that reorders flows did.
 pub fn reasons(results: &StudyResults) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for (_, predicted) in all(results) {
-        let Some(reason) = &predicted.unpredictable else { continue };
-        let text = format!("{} is not predicted: {reason}", predicted.balance);
-        if !reasons.contains(&text) {
-            reasons.push(text);
-        }
-    }
+    let unpredictable = all(results).filter_map(|(_, predicted)| {
+        let reason = predicted.unpredictable.as_ref()?;
+        Some(format!("{} is not predicted: {reason}", predicted.balance))
+    });
+    let mut reasons = words::each_once(unpredictable);
     let counted = results.cells.iter().filter(|cell| cell.failure.is_none()).filter_map(|cell| {
         let count = cell.evidence.adapter.as_ref()?.frames_overtaken?;
         Some(format!("{}: {}", labels::cell(&cell.levels), number::significant(count, 3)))

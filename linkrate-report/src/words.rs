@@ -283,13 +283,18 @@ pub fn measures<'e>(effects: impl IntoIterator<Item = &'e Effect>) -> Vec<Measur
 
 /// Results' and testbed's warnings together, each once.
 pub fn warnings(results: &StudyResults) -> Vec<&str> {
-    let mut all: Vec<&str> = Vec::new();
-    for warning in results.warnings.iter().chain(&results.facts.warnings) {
-        if !all.contains(&warning.as_str()) {
-            all.push(warning);
+    each_once(results.warnings.iter().chain(&results.facts.warnings).map(String::as_str))
+}
+
+/// The items without those that came before, in their order.
+pub fn each_once<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for item in items {
+        if !found.contains(&item) {
+            found.push(item);
         }
     }
-    all
+    found
 }
 
 /// Whether any figure of a cell has an interval, so that ± needs an explanation.

@@ -21,7 +21,6 @@ pub const PRECISIONS: RangeInclusive<f64> = 0.0001..=1.0;
 pub const MAX_PORTS: u32 = 16;
 /// Most characters of a title.
 pub const MAX_TITLE: usize = 200;
-
 /// Longest name of the source of a published figure, characters.
 pub const MAX_SOURCE: usize = 100;
 /// Most tables of one kind in a study file: parts, published figures.

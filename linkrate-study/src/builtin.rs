@@ -71,7 +71,12 @@ mod tests {
     use crate::published::Basis;
     use crate::quick::{QUICK_TIME, form};
     use crate::schedule::{RUN_OVERHEAD, estimate};
-    use crate::study::{Cell, PART};
+    use crate::study::{Cell, PART, Study};
+
+    fn built_in(name: &str) -> Study {
+        let builtin = find(name).unwrap();
+        parse(builtin.name, &builtin.path(), builtin.text).unwrap()
+    }
 
     #[test]
     fn every_file_of_the_directory_is_built_in_and_parses() {
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_tso_study_has_the_cells_of_the_paper() {
-        let study = parse("tso", "studies/tso.toml", find("tso").unwrap().text).unwrap();
+        let study = built_in("tso");
         assert_eq!(study.paper.as_deref(), Some("tso"));
         assert_eq!((study.testbed.ports, study.testbed.clients), (4, 8));
         assert_eq!((study.cells.len(), study.published.len()), (27, 14));
@@ -155,8 +160,7 @@ mod tests {
 
     #[test]
     fn the_tso_studies_beside_it_have_the_traits_that_they_ask_about() {
-        let files = parse("tso-files", "studies/tso-files.toml", find("tso-files").unwrap().text);
-        let files = files.unwrap();
+        let files = built_in("tso-files");
         for cell in &files.cells {
             let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
             assert_eq!(workload.send_path, linkrate_model::workload::SendPath::Sendfile);
@@ -164,8 +168,7 @@ mod tests {
         }
         // more than 50 % of no workload in particular
         assert!(files.published.iter().all(|one| one.basis == Basis::Derived));
-        let store = parse("tso-store", "studies/tso-store.toml", find("tso-store").unwrap().text);
-        let store = store.unwrap();
+        let store = built_in("tso-store");
         let stores =
             store.cells.iter().map(|cell| match &store.testbed.of_run(&cell.spec).adapter {
                 linkrate_model::spec::Adapter::Model(model) => model.stores_superframes,
@@ -178,8 +181,7 @@ mod tests {
 
     #[test]
     fn the_ten_gigabit_study_asks_in_parts() {
-        let text = find("ten-gigabit").unwrap().text;
-        let study = parse("ten-gigabit", "studies/ten-gigabit.toml", text).unwrap();
+        let study = built_in("ten-gigabit");
         let cells: Vec<(&str, usize)> = study
             .parts
             .iter()
@@ -220,8 +222,7 @@ mod tests {
 
     #[test]
     fn the_atm_studies_ask_what_the_paper_asks() {
-        let read = |name: &str| parse(name, name, find(name).unwrap().text).unwrap();
-        let atm = read("atm");
+        let atm = built_in("atm");
         assert_eq!(atm.paper.as_deref(), Some("atm"));
         // tables 1 to 3 with their ratios and those of service demand, tables 4 and 5, figure 1
         assert_eq!((atm.cells.len(), atm.published.len()), (37, 18 + 12 + 10 + 5 + 1));
@@ -240,7 +241,7 @@ mod tests {
         let requests = |cell: &&Cell| cell.spec.is_transactional();
         assert!(atm.cells.iter().filter(requests).all(|cell| of_cell(cell).is_none()));
 
-        let adapters = read("atm-adapters");
+        let adapters = built_in("atm-adapters");
         let most = |name: Option<&str>| {
             let of_model =
                 adapters.cells.iter().filter(|cell| cell.spec.adapter.as_deref() == name);
@@ -249,11 +250,11 @@ mod tests {
         assert_eq!((most(None), most(Some("atm-155"))), (Some(8), Some(12)));
         assert_eq!((adapters.testbed.ports, adapters.testbed.clients), (12, 12));
 
-        let emulated = read("atm-lane");
+        let emulated = built_in("atm-lane");
         assert_eq!((emulated.cells.len(), emulated.published.len()), (18, 12 + 6 + 5));
         assert!(emulated.cells.iter().all(|cell| cell.spec.ports == Some(4)));
 
-        let tax = read("cell-tax");
+        let tax = built_in("cell-tax");
         let rates = tax.cells.iter().map(|cell| match &tax.testbed.of_run(&cell.spec).adapter {
             linkrate_model::spec::Adapter::Model(model) => (model.name.clone(), model.rate),
             other => panic!("{other:?}"),
@@ -267,8 +268,7 @@ mod tests {
 
     #[test]
     fn the_study_of_toe_asks_what_the_paper_leaves_open() {
-        let text = find("toe-worth-it").unwrap().text;
-        let study = parse("toe-worth-it", "studies/toe-worth-it.toml", text).unwrap();
+        let study = built_in("toe-worth-it");
         assert_eq!((study.cells.len(), study.published.len(), study.parts.len()), (40, 0, 7));
         let losses = |ppm: u32| study.cells.iter().filter(|cell| cell.spec.loss_ppm == ppm).count();
         assert_eq!([0, 3000, 20_000].map(losses), [32, 4, 4]);
@@ -283,8 +283,7 @@ mod tests {
     /// The whole step from one size of frames to the other at each of the four, and who published what.
     #[test]
     fn the_study_of_jumbo_frames_changes_the_mtu_alone() {
-        let text = find("jumbo-today").unwrap().text;
-        let study = parse("jumbo-today", "studies/jumbo-today.toml", text).unwrap();
+        let study = built_in("jumbo-today");
         assert_eq!((study.cells.len(), study.parts.len(), study.published.len()), (8, 4, 10));
         let compared = crate::analysis::effects::comparisons(&study);
         assert_eq!(compared.len(), 4);
@@ -301,8 +300,7 @@ mod tests {
 
     #[test]
     fn the_study_of_big_tcp_asks_of_sender_receiver_and_requests() {
-        let text = find("big-tcp").unwrap().text;
-        let study = parse("big-tcp", "studies/big-tcp.toml", text).unwrap();
+        let study = built_in("big-tcp");
         assert_eq!((study.cells.len(), study.published.len()), (12, 3));
         assert_eq!(crate::analysis::effects::comparisons(&study).len(), 2 + 5 + 2);
         for cell in &study.cells {
@@ -319,8 +317,7 @@ mod tests {
 
     #[test]
     fn the_study_of_latency_under_load_has_the_same_requests_alone_and_beside_streams() {
-        let text = find("latency-under-load").unwrap().text;
-        let study = parse("latency-under-load", "studies/latency-under-load.toml", text).unwrap();
+        let study = built_in("latency-under-load");
         assert_eq!(study.cells.len(), 8);
         let requests = |cell: &Cell| {
             let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
@@ -354,7 +351,7 @@ mod tests {
 
     #[test]
     fn the_a_a_study_compares_identical_levels() {
-        let study = parse("a-a", "studies/a-a.toml", find("a-a").unwrap().text).unwrap();
+        let study = built_in("a-a");
         let comparisons = crate::analysis::effects::comparisons(&study);
         assert_eq!((study.cells.len(), comparisons.len()), (12, 6));
         // what its header says of false claims holds for each effect

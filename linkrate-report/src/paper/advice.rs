@@ -261,17 +261,10 @@ fn turning_point<'l, 'a: 'l>(
 
 /// What the steps compare, each once.
 fn compared(steps: &[&Step<'_>]) -> Vec<String> {
-    let mut measures: Vec<String> = Vec::new();
-    for step in steps {
-        let measure = match step.measure.is_whole() {
-            true => step.measured().to_owned(),
-            false => "throughput of each direction".to_owned(),
-        };
-        if !measures.contains(&measure) {
-            measures.push(measure);
-        }
-    }
-    measures
+    words::each_once(steps.iter().map(|step| match step.measure.is_whole() {
+        true => step.measured().to_owned(),
+        false => "throughput of each direction".to_owned(),
+    }))
 }
 
 /// What a reader would expect and the study did not ask, as a sentence after a space: streams have no latency.

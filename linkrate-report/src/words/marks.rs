@@ -68,13 +68,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
 
 /// Who published figures that no paper of the study has, each once.
 pub fn sources<'p>(figures: impl IntoIterator<Item = &'p PublishedResult>) -> Vec<&'p str> {
-    let mut found: Vec<&str> = Vec::new();
-    for source in figures.into_iter().filter_map(|one| one.source.as_deref()) {
-        if !found.contains(&source) {
-            found.push(source);
-        }
-    }
-    found
+    super::each_once(figures.into_iter().filter_map(|one| one.source.as_deref()))
 }
 
 /// What the marks of some of the published figures mean and who published these, as sentences behind a caption, each after

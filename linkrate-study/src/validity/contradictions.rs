@@ -1,7 +1,7 @@
 //! Counters of a cell's runs that deny what was asked of it, too weak to refuse a run for.
 
 use linkrate_model::knobs::{LEGACY_SUPERFRAME, Offload};
-use linkrate_model::measurement::AdapterEvidence;
+use linkrate_model::measurement::{AdapterEvidence, Evidence};
 use linkrate_model::{Direction, Measurement, Protocol, RunSpec, Task, Workload};
 use linkrate_wire::link::LinkLaw;
 
@@ -78,28 +78,30 @@ fn offload(spec: &RunSpec, workload: &Workload, mtu: u32, good: &[&Measurement])
 /// Packets of more than 64 KiB (BIG TCP) that were asked for and did not come: the limit of each family is one of its own, and
 /// either end of the path may keep an older one.
 fn superframes(spec: &RunSpec, workload: &Workload, good: &[&Measurement]) -> Option<String> {
-    let streams = workload.kind == Protocol::Stream
-        && workload.mix.is_empty()
-        && workload.message.smallest().0 > u64::from(LEGACY_SUPERFRAME);
-    let (sent, received) = (Direction::Transmit, Direction::Receive);
-    let limits = [
-        ("gso-max-size", spec.interface.gso_max_size, sent, "that TCP built"),
-        ("gro-max-size", spec.interface.gro_max_size, received, "that IP received"),
-    ];
-    limits.into_iter().find_map(|(key, asked, direction, place)| {
-        let asked = asked.filter(|bytes| *bytes > LEGACY_SUPERFRAME)?;
-        let bytes = mean_of(good, |run| match direction == sent {
-            true => run.evidence.mean_stack_packet_bytes(),
-            false => run.evidence.mean_received_packet_bytes(),
-        })?;
-        let is_small = bytes <= f64::from(LEGACY_SUPERFRAME);
-        let denied = streams && workload.direction == direction && is_small;
-        denied.then(|| {
-            format!(
-                "{key} {asked} was asked for, but packets {place} have {bytes:.0} bytes on average, \
-                 as without it"
-            )
-        })
+    let large = workload.message.smallest().0 > u64::from(LEGACY_SUPERFRAME);
+    if workload.kind != Protocol::Stream || !workload.mix.is_empty() || !large {
+        return None;
+    }
+    let knobs = &spec.interface;
+    let (key, asked, place, size): (_, _, _, fn(&Evidence) -> Option<f64>) =
+        match workload.direction {
+            Direction::Transmit => {
+                let size = Evidence::mean_stack_packet_bytes;
+                ("gso-max-size", knobs.gso_max_size, "that TCP built", size)
+            }
+            Direction::Receive => {
+                let size = Evidence::mean_received_packet_bytes;
+                ("gro-max-size", knobs.gro_max_size, "that IP received", size)
+            }
+            Direction::Bidirectional => return None,
+        };
+    let asked = asked.filter(|bytes| *bytes > LEGACY_SUPERFRAME)?;
+    let bytes = mean_of(good, |run| size(&run.evidence))?;
+    (bytes <= f64::from(LEGACY_SUPERFRAME)).then(|| {
+        format!(
+            "{key} {asked} was asked for, but packets {place} have {bytes:.0} bytes on average, as \
+             without it"
+        )
     })
 }
 
