@@ -6,6 +6,15 @@ use std::f64::consts::TAU;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+/// How often a simulation is done: `usual` times in the usual run of tests, `all` in an exhaustive one
+/// (`cargo xtask test --all`).
+pub fn times(usual: u32, all: u32) -> u32 {
+    match std::env::var_os("LINKRATE_ALL_CASES") {
+        Some(_) => all,
+        None => usual,
+    }
+}
+
 /// A source of variates with a fixed seed.
 pub struct Simulator {
     bits: ChaCha8Rng,

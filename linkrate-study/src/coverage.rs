@@ -25,7 +25,7 @@ use crate::results::StudyResults;
 use crate::runner::{Clock, Silent, run_study};
 use crate::store::Store;
 use crate::study::{Cell, Factor, Family, Study};
-use linkrate_stats::simulate::{Machine, Noise};
+use linkrate_stats::simulate::{Machine, Noise, times};
 
 /// A machine on which the second of two levels costs and yields `effect` times the first.
 struct Testbed {
@@ -212,7 +212,8 @@ fn equal_levels(studies: u64) -> Vec<((u32, u32), u32, u32)> {
 
 #[test]
 fn the_minimum_effect_keeps_most_of_them_unclaimed() {
-    let (claimed, all) = claims(5, (5, 12), 0.02, Noise::Independent(0.01), 1.0, STUDIES);
+    let (claimed, all) =
+        claims(5, (5, 12), 0.02, Noise::Independent(0.01), 1.0, times(20, 40).into());
     println!("{claimed} of {all}");
     // a fifth of what the level alone would permit
     assert!(claimed <= all / 100, "{claimed} of {all}");
@@ -223,7 +224,7 @@ fn the_minimum_effect_keeps_most_of_them_unclaimed() {
 #[test]
 fn a_pure_drift_is_hardly_ever_claimed() {
     for blocks in [(5, 5), (6, 6), (7, 7), (8, 8), (5, 12)] {
-        let (claimed, all) = claims(1, blocks, 0.0, Noise::Linear(0.2), 1.0, 100);
+        let (claimed, all) = claims(1, blocks, 0.0, Noise::Linear(0.2), 1.0, times(50, 100).into());
         assert!(claimed <= all / 50, "{blocks:?}: {claimed} of {all}");
     }
 }
@@ -236,7 +237,7 @@ fn finds_differences() {
         (Noise::Linear(0.002), (5, 30)),
     ] {
         for effect in [1.05, 1.0 / 1.05] {
-            let (claimed, all) = claims(3, blocks, 0.02, noise, effect, 20);
+            let (claimed, all) = claims(3, blocks, 0.02, noise, effect, times(8, 20).into());
             println!("{noise:?} {effect}: {claimed} of {all}");
             assert!(f64::from(claimed) > 0.9 * f64::from(all), "{noise:?}: {claimed} of {all}");
         }

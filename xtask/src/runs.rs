@@ -37,8 +37,9 @@ const NOT_INSIDE: &str = "not test(/(^|::)inside::/)";
 /// How often connections move in an exhaustive run (`linkrate-toe/tests/it/moves.rs`).
 const MOVES: &str = "1000";
 
-/// Cases of each property in an exhaustive run.
-const CASES: &str = "4096";
+/// Cases of each property in the usual run, and in an exhaustive one.
+const CASES: &str = "128";
+const ALL_CASES: &str = "4096";
 
 /// Which tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,9 +154,10 @@ fn nextest(selection: Selection<'_>, extent: Extent, path: &Path) -> io::Result<
     command.args(selection.binaries()).args(["--filterset", &selection.tests()]);
     let runner = serde_json::to_string(&["env", &format!("PATH={}", path.display())])?;
     command.arg(format!("--config=target.{}.runner={runner}", host()?));
+    command.env("PROPTEST_CASES", CASES);
     if extent == Extent::Exhaustive {
         command.args(["--run-ignored", "all"]);
-        command.env("LINKRATE_TOE_MOVES", MOVES).env("PROPTEST_CASES", CASES);
+        command.env("LINKRATE_TOE_MOVES", MOVES).env("PROPTEST_CASES", ALL_CASES);
         command.env("LINKRATE_ALL_CASES", "");
     }
     Ok(command)

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::interval::{excludes, of_mean};
 use crate::paired;
-use crate::simulate::Simulator;
+use crate::simulate::{Simulator, times};
 
 /// How the runs of a figure scatter about a mean of 1.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ const REPETITIONS: u32 = 4000;
 
 #[test]
 fn intervals_cover_the_truth_whatever_the_scatter() {
-    for (min, max) in [(2, 30), (5, 7), (10, 30)] {
+    for (min, max) in [(2, 30), (5, 7), (10, 30)].into_iter().take(times(1, 3) as usize) {
         let rule = rule(min, max);
         for scatter in [Scatter::Normal, Scatter::Lognormal, Scatter::Ratio] {
             let mut sum = 0.0;

@@ -13,7 +13,7 @@ use crate::executor::RunFailure;
 use crate::fixture::{self, SAME, set, stored};
 use crate::store::{Ended, Outcome, StoredPlan, StoredRun};
 use linkrate_stats::order::Order;
-use linkrate_stats::simulate::{Simulator, share};
+use linkrate_stats::simulate::{Simulator, share, times};
 
 /// Of a simulated machine whose sessions do not differ.
 fn without_sessions() -> Criteria {
@@ -81,7 +81,7 @@ fn rarely_calls_an_equal_set_worse() {
     for (blocks, noise, drift) in [(5, 0.03, 0.0), (5, 0.03, 0.1), (10, 0.1, 0.02), (6, 0.05, 0.05)]
     {
         let mut seed = 1000;
-        let wrong = share(400, || {
+        let wrong = share(times(150, 400), || {
             seed += 2;
             let (a, b) =
                 (set(seed, blocks, SAME, noise, drift), set(seed + 1, blocks, SAME, noise, drift));
@@ -114,7 +114,7 @@ fn session(seed: u64, scatter: f64) -> StoredStudy {
 /// The share of comparisons of sessions that do not differ in which any row is better or worse.
 fn alarms(seed: u64, scatter: f64, sets: usize, criteria: &Criteria) -> f64 {
     let mut seed = seed;
-    share(300, || {
+    share(times(120, 300), || {
         let all: Vec<StoredStudy> =
             (0..2 * sets as u64).map(|set| session(seed + set, scatter)).collect();
         seed += 2 * sets as u64;

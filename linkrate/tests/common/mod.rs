@@ -33,6 +33,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use linkrate_stats::simulate::times;
 use linkrate_sys::host::network_namespace_of;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -268,10 +269,7 @@ pub fn at_once<T: Sync>(width: usize, cases: &[T], try_one: impl Fn(&T) + Sync) 
 
 /// Cases of a table: the first `usual` ones in the usual run, all in an exhaustive one (`cargo xtask test --all`).
 pub fn cases<T>(all: &[T], usual: usize) -> &[T] {
-    match std::env::var_os("LINKRATE_ALL_CASES") {
-        Some(_) => all,
-        None => &all[..usual],
-    }
+    &all[..times(usual as u32, all.len() as u32) as usize]
 }
 
 /// Waits until `condition` holds; false when it does not in `limit`.

@@ -320,6 +320,7 @@ fn run(lab: &mut Lab, ports: u32, workload: Workload, interface: InterfaceKnobs)
 }
 
 #[test]
+#[ignore = "exhaustive: alone on the machine"]
 fn the_testbed_follows_the_model_that_a_run_names() {
     needs!(root);
     let at = |name: &str, rate: f64| Model {
@@ -379,6 +380,7 @@ fn the_evidence_shows_which_part_cuts() {
 }
 
 #[test]
+#[ignore = "exhaustive: alone on the machine"]
 fn the_drivers_calls_to_the_tap_are_counted() {
     needs!(root);
     let mut lab = adapter_lab(find("gigabit"), 1, 2);

@@ -211,6 +211,7 @@ fn an_aggregate_in_a_vlan_carries_traffic_and_keeps_its_partner() {
 
 /// Drivers on several CPUs have a queue each, and the first one decides for all.
 #[test]
+#[ignore = "exhaustive: several CPUs"]
 fn drivers_on_several_cpus_follow_one_decision() {
     needs!(root, "iperf3");
     let lab = Up::start(
@@ -238,6 +239,7 @@ fn drivers_on_several_cpus_follow_one_decision() {
 }
 
 #[test]
+#[ignore = "exhaustive: a quarter of a minute beside one other"]
 fn ports_are_removed_and_added_under_traffic() {
     needs!(root, "iperf3");
     let lab = Up::start("--aggregate 3 --clients 2 --scale 0.2 --mode lacp --balance port");
@@ -305,6 +307,7 @@ fn ports_are_removed_and_added_under_traffic() {
 }
 
 #[test]
+#[ignore = "exhaustive: the same by a program of a user"]
 fn connections_of_a_program_return_from_a_toe_and_go_there_again_as_ports_fail_leave_and_join() {
     needs!(root, "iperf3");
     let lab = Up::start("--adapter toe --aggregate 2 --clients 1 --mode lacp --balance port");
@@ -382,6 +385,7 @@ fn each_port_steers_and_merges_what_it_receives() {
 /// The frames of the protocols are not behind the packets: a session lives on one LACPDU in three
 /// seconds, which has to come through while every CPU is busy.
 #[test]
+#[ignore = "exhaustive: 64 ports"]
 fn sixty_four_ports_keep_their_sessions_while_traffic_fills_the_cpus() {
     needs!(root, "iperf3");
     let lab = Up::start("--aggregate 64 --clients 1");

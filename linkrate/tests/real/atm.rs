@@ -173,6 +173,7 @@ fn stock_programs_work_and_the_lab_tells_of_connections() {
 
 /// Through an ATMARP server and calls, as fast as over permanent connections.
 #[test]
+#[ignore = "exhaustive: more rates"]
 fn switched_connections_reach_the_limit() {
     needs!(root);
     let mut lab = lab("atm-622-switched", 1, 1);
@@ -218,6 +219,7 @@ fn addresses_are_resolved_by_a_server_and_others_read_its_messages() {
 
 /// The most adapters that the paper had in one host, each with a subnet of its own, and the longest packet.
 #[test]
+#[ignore = "exhaustive: twelve adapters"]
 fn twelve_adapters_have_a_subnet_each() {
     needs!(root, "ping");
     let lab = Up::start("--adapter atm-155 --ports 12");

@@ -228,6 +228,7 @@ fn a_small_amount_has_a_rate_that_can_be() {
 }
 
 #[test]
+#[ignore = "exhaustive: both ends are the ones of other tests"]
 fn linkrate_serves_its_own_client() {
     let port = free_port();
     let server = Running::start(&mut command(LINKRATE, &format!("iperf3 -s -p {port}")));

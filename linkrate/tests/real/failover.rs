@@ -92,6 +92,7 @@ fn an_aggregate_made_later_announces_its_addresses_after_a_move() {
 }
 
 #[test]
+#[ignore = "exhaustive: another mode"]
 fn bfd_runs_on_every_link_in_each_mode() {
     needs!(root, "tshark");
     let lab = Up::start("--aggregate 2");

@@ -20,6 +20,7 @@ const PACKETS: [(&str, f64, f64); 2] =
 const CELLS: f64 = 149.76;
 
 #[test]
+#[ignore = "exhaustive: more rates"]
 fn each_elan_reaches_its_limit_in_each_direction() {
     needs!(root);
     for (name, payload, cells) in PACKETS {
@@ -125,6 +126,7 @@ fn ssh_carries_a_file_over_an_elan() {
 /// A client of the ELAN and a station on Ethernet behind a bridge reach each other, and the frames of
 /// the station are Ethernet.
 #[test]
+#[ignore = "exhaustive: eleven seconds beside one other"]
 fn a_station_on_ethernet_is_bridged_into_an_elan() {
     needs!(root, "iperf3", "tshark", "ping");
     const STATION: &str = "198.18.0.3";

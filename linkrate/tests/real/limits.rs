@@ -168,6 +168,7 @@ fn memory_of_a_group(mebibytes: &[u64]) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "exhaustive: another limit"]
 fn a_limit_of_memory_of_a_control_group_is_named() {
     needs!(root);
     or_skip!(memory_of_a_group(cases(&[20, 512, 1, 8, 12, 16, 18, 22, 24, 32], 2)));
@@ -241,6 +242,7 @@ fn a_limit_of_locked_memory_ends_no_command() {
 }
 
 #[test]
+#[ignore = "exhaustive: another limit"]
 fn a_quota_of_cpu_time_is_named_where_runs_fail() {
     needs!(root);
     let (group, file) = or_skip!(Group::new("cpu", ["cpu.cfs_quota_us", "cpu.max"]));

@@ -107,6 +107,7 @@ fn clients_of_netperf_are_served_side_by_side_and_one_that_vanishes_is_gone() {
 
 /// The data of a test may come from another address than its control connection, and have another family.
 #[test]
+#[ignore = "exhaustive: another route"]
 fn data_may_take_another_way_than_the_control_connection() {
     needs!("netperf");
     let server = Served::start("netperf", "--bind :: --allow 127.0.0.0/8 --allow ::1");
@@ -132,6 +133,7 @@ fn data_may_take_another_way_than_the_control_connection() {
 }
 
 #[test]
+#[ignore = "exhaustive: waits for twelve seconds"]
 fn the_wait_of_a_client_before_its_payload_is_no_time_of_the_test() {
     needs!("netperf");
     for name in ["TCP_STREAM", "TCP_MAERTS", "UDP_RR"] {

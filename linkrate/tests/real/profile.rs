@@ -55,6 +55,7 @@ fn ns_per_byte(run: &Measurement, categories: &[&str]) -> f64 {
 }
 
 #[test]
+#[ignore = "exhaustive: another profile"]
 fn segmentation_offload_saves_in_the_protocols_and_not_in_the_copy() {
     or_skip!(sampling());
     let mut lab = lab(None);
@@ -125,6 +126,7 @@ fn categories_add_up_to_the_meter_within_the_stated_error() {
 }
 
 #[test]
+#[ignore = "exhaustive: another profile"]
 fn marks_profiled_figures() {
     or_skip!(sampling());
     let words = "measure --profile --runs 1 --warm-up 100ms --json --time";

@@ -158,6 +158,7 @@ fn the_server_of_linkrate_is_a_peer_by_both_protocols() {
 }
 
 #[test]
+#[ignore = "exhaustive: another address family"]
 fn programs_are_peers_over_ipv6() {
     let cable = Cable::new(needs!(root, "ethtool", "ip", ipv6, two_cpus));
     cable.add_ipv6();
@@ -267,6 +268,7 @@ fn what_a_program_cannot_do_is_refused_before_anything_runs() {
 }
 
 #[test]
+#[ignore = "exhaustive: waits for ten seconds"]
 fn a_client_that_falls_silent_is_gone_from_a_server_of_linkrate() {
     let cable = Cable::new(needs!(root, "ethtool", "ip", "iperf3", "netperf", two_cpus));
     let there = ADDRESSES[1];

@@ -68,6 +68,7 @@ fn a_study_outlives_the_reader_of_its_standard_error() {
 }
 
 #[test]
+#[ignore = "exhaustive: another output that nobody reads"]
 fn a_study_outlives_a_standard_error_that_nobody_reads() {
     needs!(root);
     let (_reader, mut writer) = std::io::pipe().expect("a pipe");
@@ -86,6 +87,7 @@ fn under_nohup(run: &Command) -> Command {
 }
 
 #[test]
+#[ignore = "exhaustive: another signal"]
 fn a_hang_up_that_was_ignored_stays_ignored() {
     needs!(root);
     let study = SmallStudy::new();

@@ -16,7 +16,7 @@ use linkrate_study::store::{RUNS_FILE, StoredRun};
 use rustix::process::Signal;
 
 /// A run that is long enough to be interrupted.
-const LONG: &str = "--runs 1 --time 30s";
+const LONG: &str = "--runs 1 --time 60s";
 
 /// The longest time from the death of a node to the end of a run of 1 s with it: the patience of the
 /// controller with an agent that has a window to report, and with an `srun` that should end.
@@ -251,6 +251,7 @@ fn without_an_allocation_each_agent_is_a_job_and_brings_its_program() {
 }
 
 #[test]
+#[ignore = "exhaustive: two minutes"]
 fn nodes_and_controllers_that_die_leave_nothing() {
     let cpus = on(needs!(root, "ethtool", "ip", slurm, two_cpus));
     let (cluster, (own, program), (dying, victim)) = (Cluster::start(), own(), own());
@@ -291,7 +292,7 @@ fn nodes_and_controllers_that_die_leave_nothing() {
     let agent = own.await_traffic(3)[1];
     kill(agent, Signal::KILL);
     // the end of the job is Slurm's, which may take its time
-    let have_ended = wait_until(Duration::from_secs(20), || own.processes().is_empty());
+    let have_ended = wait_until(Duration::from_secs(50), || own.processes().is_empty());
     assert!(have_ended, "{:?}", own.processes());
     let finished = running.wait();
     assert!(finished.stderr.contains("agent of slurm:n3: died"), "{}", finished.stderr);

@@ -451,6 +451,7 @@ const IDLE: Duration = Duration::from_secs(4);
 const NOTHING: Duration = Duration::from_millis(50);
 
 #[test]
+#[ignore = "exhaustive: 300 connections"]
 fn hundreds_of_idle_connections_cost_no_cpu_time() {
     idle_connections_cost_nothing(300);
 }
@@ -597,6 +598,7 @@ fn netperf(lab: &Up, host: &str, far: &str, port: u16, test: &str) -> f64 {
 /// netperf and its server come as the package has them, in both roles. What netperf says of itself fits the
 /// link and what the adapter has counted; ours on such an adapter stands beside it.
 #[test]
+#[ignore = "exhaustive: another program"]
 fn netperf_in_both_roles_is_at_the_adapter() {
     needs!(root, "netperf", "netserver");
     let directory = tempfile::tempdir().expect("make a temporary directory");

@@ -5,7 +5,7 @@ use std::fs;
 use super::{bounded, bounded_by};
 
 /// Octets of each file.
-const SIZE: usize = 8 << 20;
+const SIZE: usize = 4 << 20;
 
 /// Address space that the program has before it reads anything, KiB, and some more.
 const OWN_KIB: u32 = 120 << 10;

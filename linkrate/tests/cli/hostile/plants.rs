@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use linkrate_stats::simulate::times;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -90,7 +91,7 @@ const FILES: [&str; 9] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None,
+    #![proptest_config(ProptestConfig { cases: times(12, 24), failure_persistence: None,
         max_shrink_time: Duration::from_secs(60).as_millis() as u32, ..ProptestConfig::default() })]
 
     #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::mpsc::channel;
 
+use linkrate_stats::simulate::times;
 use linkrate_study::analysis::analyse;
 use linkrate_study::comparison::{Criteria, compare};
 use linkrate_study::progress::StudyProgress;
@@ -183,7 +184,7 @@ fn read_all(good: &Path, bad: &Path) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, failure_persistence: None,
+    #![proptest_config(ProptestConfig { cases: times(64, 192), failure_persistence: None,
         max_shrink_time: 60_000, ..ProptestConfig::default() })]
 
     #[test]
