@@ -4,6 +4,7 @@ use linkrate_study::results::{CellResult, Effect, StudyResults};
 
 use crate::number;
 use crate::table::{NUMBERS, Table, sentences};
+use crate::words::marks;
 
 /// The titles beside the cell's.
 const TITLES: [&str; 7] = [
@@ -50,20 +51,24 @@ pub fn all(results: &StudyResults) -> impl Iterator<Item = &CellResult> {
 
 /// The table; `None` where no cell has parts.
 pub fn table(results: &StudyResults) -> Option<Table> {
-    let rows = all(results).filter_map(|cell| Some((cell, fields(cell)?)));
+    let rows = all(results).filter_map(|cell| Some((cell, fields(results, cell)?)));
     let titles = TITLES.map(|title| (title, NUMBERS));
-    let note = sentences(&notes(results));
+    let mut notes: Vec<String> = notes(results).into_iter().map(str::to_owned).collect();
+    if all(results).any(|cell| !marks::of_cell(results, cell).is_empty()) {
+        notes.push(format!("{} {}", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST));
+    }
+    let note = sentences(&notes.iter().map(String::as_str).collect::<Vec<_>>());
     Table::of_cells(["Parts of the service demand", "parts of service demand"], titles, rows, &note)
 }
 
 /// The fields beside the cell's name.
-fn fields(cell: &CellResult) -> Option<[String; 7]> {
+fn fields(results: &StudyResults, cell: &CellResult) -> Option<[String; 7]> {
     let (whole, parts) = (cell.service_demand?, cell.service_demand_parts?);
     let percent = |part: f64| format!("{:.0}", part * 100.0 / whole.interval.mean);
     let field = |part: f64| format!("{} %", percent(part));
     let between = [parts.softirqs, parts.interrupts, parts.kernel, parts.linkrate];
     Some([
-        number::brief_mean(&whole),
+        number::brief_mean(&whole) + marks::of_cell(results, cell),
         field(parts.application.mean),
         parts.driver.map_or_else(|| number::ABSENT.to_owned(), |driver| field(driver.mean)),
         match parts.receives_in_driver {
@@ -136,7 +141,7 @@ mod tests {
     #[test]
     fn each_part_has_its_share() {
         let results = results(Some(parts(Some(0.8))));
-        let fields = fields(&results.cells[0]).unwrap();
+        let fields = fields(&results, &results.cells[0]).unwrap();
         let expected = ["2.00 µs/KB", "35 %", "40 %", "25 %", "2 %", "3 %", "2 %"];
         assert_eq!(fields, expected);
         assert_eq!(notes(&results), [NOTE]);
@@ -149,7 +154,8 @@ mod tests {
     #[test]
     fn receive_processing_in_the_driver_is_no_zero() {
         let parts = DemandParts { receives_in_driver: true, ..parts(Some(0.8)) };
-        let fields = fields(&results(Some(parts)).cells[0]).unwrap();
+        let results = results(Some(parts));
+        let fields = fields(&results, &results.cells[0]).unwrap();
         assert_eq!(fields[2..4], ["40 %", "in driver"]);
     }
 
@@ -163,7 +169,8 @@ mod tests {
             assert!(text.contains(reason), "{text}");
             assert!(!text.contains(" 0 %"), "{text}");
         }
-        let fields = fields(&results(Some(parts(None))).cells[0]).unwrap();
+        let results = results(Some(parts(None)));
+        let fields = fields(&results, &results.cells[0]).unwrap();
         assert_eq!(fields[2], number::ABSENT);
     }
 }

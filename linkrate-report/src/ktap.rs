@@ -67,7 +67,7 @@ pub fn document(results: &StudyResults, environment: &[String]) -> Ktap {
     let of_cell =
         |one: &CellResult| Case::of(cell(results, one), !marks::of_cell(results, one).is_empty());
     let of_effect =
-        |one: &Effect| Case::of(effect(results, one), !marks::of_effect(results, one).is_empty());
+        |one: &Effect| Case::of(effect(results, one), !marks::of_effect(one).is_empty());
     // it says so by itself
     let of_published = |one: &PublishedResult| Case::of(published(results, one), false);
     // it asks for the method, not for the adapter

@@ -10,6 +10,7 @@ use linkrate_study::quantity::Unit;
 use crate::number::{ABSENT, margin, mean, percent};
 use crate::terminal::Style;
 use crate::words::count;
+use crate::words::marks::{HOST_LIMITED, OF_THE_HOST};
 
 /// Columns taken where the terminal does not say how wide it is.
 const WIDTH: usize = 100;
@@ -21,9 +22,9 @@ const HISTORY: (usize, usize) = (3, 12);
 const FIGURE: usize = 23;
 /// From within the target to eight times it and more, half a power of two each.
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Lines around the cells: title, progress, what is waited for, heads, legend, blank ones, and the
+/// Lines around the cells: title, progress, what is waited for, heads, two of legend, blank ones, and the
 /// one below where the cursor waits.
-const AROUND: usize = 10;
+const AROUND: usize = 11;
 
 /// The whole screen, of at most `size` columns and lines.
 pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) -> String {
@@ -43,7 +44,9 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
     });
     lines.push(String::new());
     let names: Vec<String> = progress.cells.iter().map(|cell| labels::cell(&cell.levels)).collect();
-    let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let widths = names.iter().zip(&progress.cells);
+    let widths = widths.map(|(name, cell)| (name.clone() + mark(cell)).chars().count());
+    let longest = widths.max().unwrap_or(0);
     let name_width = longest.clamp(4, NAME);
     let beside = name_width + "  runs  ".len() + FIGURE * 2 + 2;
     let bars = (width.saturating_sub(beside) / 2).clamp(HISTORY.0, HISTORY.1);
@@ -57,7 +60,8 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
     let room = height.saturating_sub(AROUND).max(1);
     let shown = widest_first(progress, room);
     for index in &shown {
-        let name = cut(&names[*index], name_width);
+        let mark = mark(&progress.cells[*index]);
+        let name = cut(&names[*index], name_width - mark.chars().count()) + mark;
         let name = format!("{name:<name_width$}");
         lines.push(row(&name, &progress.cells[*index], progress.precision, bars));
     }
@@ -70,7 +74,15 @@ pub fn screen(progress: &StudyProgress, size: Option<(u16, u16)>, style: Style) 
     lines.push(format!(
         "✓ within ±{asked:.2} %; bars: half-widths so far, ▁ within, █ eight times that or more"
     ));
+    if shown.iter().any(|index| !mark(&progress.cells[*index]).is_empty()) {
+        lines.push(format!("{} {OF_THE_HOST}", HOST_LIMITED.trim_start()));
+    }
     lines.iter().map(|line| format!("{}\n", cut(line, width).trim_end())).collect()
+}
+
+/// The mark behind the name of a cell; empty where the adapter limits it.
+fn mark(cell: &CellProgress) -> &'static str {
+    if cell.host_limited == Some(true) { HOST_LIMITED } else { "" }
 }
 
 fn rate_head(progress: &StudyProgress) -> &'static str {
@@ -266,8 +278,8 @@ mod tests {
 
     #[test]
     fn a_small_terminal_has_the_widest_intervals_and_no_longer_lines() {
-        let text = screen(&progress(), Some((60, 12)), Style::default());
-        assert!(text.lines().count() < 12, "{text}");
+        let text = screen(&progress(), Some((60, 13)), Style::default());
+        assert!(text.lines().count() < 13, "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
         assert!(text.contains("the only cell") && text.contains("\nGSO "), "{text}");
         assert!(text.contains("and 1 more cell with narrower intervals"), "{text}");

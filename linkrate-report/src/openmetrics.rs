@@ -13,7 +13,7 @@ use linkrate_study::quantity::{Interval, Measure, Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 use linkrate_study::verdict::FlowDirection;
 
-use crate::words::key;
+use crate::words::{key, marks};
 
 /// The media type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -221,6 +221,8 @@ pub fn results(results: &StudyResults) -> String {
     let blocks = results.blocks.into();
     study(&mut all, "linkrate_study_blocks", "", "Blocks of which every run is stored", blocks);
     for cell in &results.cells {
+        let is_of_host = cell.verdict.is_of_the_host().filter(|_| marks::has_adapter(results));
+        host_limited(&mut all, &labels(&results.study, &cell.levels), is_of_host);
         self::cell(&mut all, &results.study, cell);
     }
     for effect in &results.effects {
@@ -247,7 +249,6 @@ fn cell(all: &mut Exposition, study: &str, cell: &CellResult) {
     let labels = labels(study, &cell.levels);
     let outcomes = [("measured", cell.runs), ("failed", cell.failed), ("left-out", cell.left_out)];
     outcomes.into_iter().for_each(|(outcome, count)| runs(all, &labels, outcome, count));
-    host_limited(all, &labels, cell.verdict.is_of_the_host());
     let of_direction = |of: FlowDirection| {
         cell.directions.iter().find(|way| way.direction == of).map(|way| way.rate)
     };
@@ -310,10 +311,9 @@ fn effect(all: &mut Exposition, results: &StudyResults, effect: &Effect) {
     let significant = f64::from(u8::from(effect.significant));
     let help = "Whether an effect is shown to be larger than the minimum";
     all.gauge("linkrate_effect_significant", "", help, labels.clone(), significant);
-    // of imported runs nothing is known
-    if results.imported.is_empty() {
+    if let Some(is_of_host) = effect.host_limited {
         let help = "Whether something other than the adapter limited a cell of an effect";
-        let host_limited = f64::from(u8::from(effect.host_limited));
+        let host_limited = f64::from(u8::from(is_of_host));
         all.gauge("linkrate_effect_host_limited", "", help, labels, host_limited);
     }
 }

@@ -237,7 +237,7 @@ impl Page<'_> {
             for effect in effects.iter().filter(|effect| effect.measure == measure) {
                 let change = number::change(&effect.ratio);
                 let reason = words::not_claimed(effect, self.results.minimum_effect);
-                let mark = words::marks::of_effect(self.results, effect);
+                let mark = words::marks::of_effect(effect);
                 let claimed = format!("{}{mark}", reason.unwrap_or_else(|| "✓".to_owned()));
                 let step = format!("  {}", words::step_at(effect));
                 longest = longest.max(step.chars().count());

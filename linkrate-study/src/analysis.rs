@@ -97,6 +97,9 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         .flat_map(|comparison| {
             let mut effects = directions::compare(comparison, study, &runs, level_of_effects);
             of_the_machine(comparison, &cells, &limit, method.minimum_effect, &mut effects);
+            if !adapter::has_one(study) {
+                effects.iter_mut().for_each(|effect| effect.host_limited = None);
+            }
             effects
         })
         .collect();
@@ -169,8 +172,10 @@ fn of_the_machine(
     let all = |holds: fn(&verdict::Verdict) -> bool| {
         verdicts.iter().all(|verdict| verdict.is_some_and(holds))
     };
-    let (of_adapter, at_limits) =
-        (all(verdict::Verdict::is_of_the_adapter), all(verdict::Verdict::is_at_its_limit));
+    let at_limits = all(verdict::Verdict::is_at_its_limit);
+    let host_limited = verdict::Verdict::any_of_the_host(
+        verdicts.iter().map(|verdict| verdict.and_then(verdict::Verdict::is_of_the_host)),
+    );
     // whether the change is that of the limits, as far as can be seen
     let is_of_limits = |effect: &Effect| {
         let [Some(from), Some(to)] = ends.map(|cell| limit(cell, effect.measure)) else {
@@ -192,7 +197,7 @@ fn of_the_machine(
     let is_inverse =
         all(verdict::Verdict::is_bound_by_the_suts_cpu) && ends.into_iter().all(is_full);
     for effect in effects {
-        effect.host_limited = !of_adapter;
+        effect.host_limited = host_limited;
         let is_rate = effect.measure.is_rate();
         effect.same_as = if is_inverse && is_rate && effect.measure.is_whole() {
             Some(Fact::ServiceDemand)

@@ -126,10 +126,6 @@ pub struct SetSummary {
     /// The directory it was read from, for the terminal; in no document.
     #[serde(skip)]
     pub directory: String,
-    /// Whether there is an adapter whose figures could be told from those of the machine, for the mark of those that
-    /// something else limited; in no document.
-    #[serde(skip)]
-    pub has_adapter: bool,
 }
 
 /// The figure of one cell in one set.
@@ -172,10 +168,10 @@ pub struct CellComparison {
     /// Runs of the candidate that failed.
     pub candidate_failed: u32,
     /// Whether something other than the adapter limited the cell in the baseline. Beside cells that the adapter
-    /// limited, overall leaves it out.
-    pub host_limited: bool,
+    /// limited, overall leaves it out. Null where nothing is known of it, or there is no adapter.
+    pub host_limited: Option<bool>,
     /// The same in the candidate.
-    pub candidate_host_limited: bool,
+    pub candidate_host_limited: Option<bool>,
     /// Its measures; measures that neither set has are left out.
     pub rows: Vec<MeasureRow>,
 }
@@ -253,8 +249,9 @@ pub struct EffectRow {
     pub baseline: Interval,
     /// The effect in the candidate.
     pub candidate: Interval,
-    /// Whether something other than the adapter limited one of the cells in either set.
-    pub host_limited: bool,
+    /// Whether something other than the adapter limited one of the cells in either set. Null where nothing is known
+    /// of it, or there is no adapter.
+    pub host_limited: Option<bool>,
     /// The candidate's effect to the baseline's; 1 is the same effect.
     pub ratio: Interval,
     /// Those of the ratio, adjusted for the number of effects; absent if the row is not judged.

@@ -10,10 +10,10 @@ use linkrate_model::measurement::{
     AdapterEvidence, CpuTime, CpuUse, Effective, Evidence, IdleSource, InterfaceCounts,
     OtherProgram, PortEvidence, SenderTimes, ThreadTime, Traffic,
 };
-use linkrate_model::spec::Task;
+use linkrate_model::spec::{Adapter, Task};
 use linkrate_model::{
     CpuSet, Event, Fault, InterfaceKnobs, Measurement, Offload, RunSpec, SocketKnobs, TestbedSpec,
-    Workload,
+    Workload, model,
 };
 
 use crate::executor::{Facts, RunFailure, Stage};
@@ -25,6 +25,11 @@ use linkrate_stats::stop::StopReason;
 
 /// When the first of them began, milliseconds since 1970-01-01 UTC.
 pub const STARTED_MS: u64 = 1_795_273_920_000;
+
+/// An adapter, for studies of another one than a veth.
+pub fn gigabit() -> Adapter {
+    Adapter::Model(Box::new(model::find("gigabit").unwrap()))
+}
 
 /// `offload = ["none", "gso", "tso"]` over one stream.
 pub fn ladder() -> Study {

@@ -314,7 +314,7 @@ impl Values {
     /// no room for the help is only in its text.
     pub fn placeholder(&self) -> String {
         use knobs::Values::{Number, Switch, Words};
-        const MAX_LENGTH: usize = 90;
+        const MAX_LENGTH: usize = 60;
         let words = || match self.words().join("|") {
             list if list.len() > MAX_LENGTH => "WORD".to_owned(),
             list => list,

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::analysis::effects::comparisons;
 use crate::analysis::runs_by_cell::RunsByCell;
 use crate::analysis::stop_inputs::stop_inputs;
-use crate::analysis::{shares, uncertainty};
+use crate::analysis::{adapter, shares, uncertainty};
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity};
 use crate::store::{StoredPlan, StoredStudy};
@@ -194,7 +194,7 @@ fn cell_progress(study: &Study, runs: &RunsByCell<'_>, index: usize, level: f64)
     CellProgress {
         levels: cell.levels.clone(),
         runs: count(good.count()),
-        host_limited: verdict.is_of_the_host(),
+        host_limited: verdict.is_of_the_host().filter(|_| adapter::has_one(study)),
         metrics: figures.collect(),
     }
 }
@@ -341,10 +341,19 @@ mod tests {
         assert_eq!(none.history.len(), 6);
         assert_eq!(none.history.last().copied(), none.half_width);
         assert_eq!(look.cells[2].metrics[0].half_width, Some(0.0));
-        // on veth there is no link that could have limited them, and without a run nothing is known
-        assert!(look.cells.iter().all(|cell| cell.host_limited == Some(true)));
-        let before = StudyProgress::of(&ladder(0), BEGAN);
-        assert!(before.cells.iter().all(|cell| cell.host_limited.is_none()));
+        // a veth is no adapter, and without a run nothing is known
+        let of_host = |stored: &StoredStudy| -> Vec<Option<bool>> {
+            let look = StudyProgress::of(stored, BEGAN);
+            look.cells.iter().map(|cell| cell.host_limited).collect()
+        };
+        assert_eq!(of_host(&ladder(20)), [None; 3]);
+        let on_adapter = |runs| {
+            let mut stored = ladder(runs);
+            stored.plan.study.testbed.adapter = fixture::gigabit();
+            stored
+        };
+        assert_eq!(of_host(&on_adapter(20)), [Some(true); 3]);
+        assert_eq!(of_host(&on_adapter(0)), [None; 3]);
     }
 
     #[test]

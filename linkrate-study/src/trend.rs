@@ -18,6 +18,7 @@ use crate::comparison::{SetFigure, SetSummary};
 use crate::levels::{Level, Levels};
 use crate::quantity::{Interval, Measure, Unit};
 use crate::store::StoredStudy;
+use crate::verdict::Verdict;
 use linkrate_stats::change_point::{self, changes};
 use linkrate_stats::dependence;
 use linkrate_stats::independent;
@@ -330,7 +331,7 @@ fn effect_figures(sets: &[Set<'_>], newest: &StoredStudy) -> Vec<Figures> {
         };
         let of_host = |set: &Set<'_>| {
             let (from, to) = ends(set)?;
-            Some(set.is_of_the_host(from)? || set.is_of_the_host(to)?)
+            Verdict::any_of_the_host([from, to].map(|cell| set.is_of_the_host(cell)))
         };
         let limited: Vec<Option<bool>> = sets.iter().map(of_host).collect();
         for measure in comparison.measures.iter().copied().filter(|one| one.is_whole()) {

@@ -436,6 +436,15 @@ impl Verdict {
         (!self.directions.is_empty()).then(|| !self.is_of_the_adapter())
     }
 
+    /// The same of several cells together: of the host if one is, and not known unless that of each other one is.
+    pub fn any_of_the_host(each: impl IntoIterator<Item = Option<bool>>) -> Option<bool> {
+        each.into_iter().reduce(|one, other| match (one, other) {
+            (Some(false), Some(false)) => Some(false),
+            (Some(true), _) | (_, Some(true)) => Some(true),
+            _ => None,
+        })?
+    }
+
     /// Whether each loaded direction was at what links and buses can carry, or tape drives take.
     pub fn is_at_its_limit(&self) -> bool {
         let is = |bound: &Bottleneck| {

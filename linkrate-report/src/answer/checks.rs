@@ -132,10 +132,8 @@ fn hardware(results: &StudyResults) -> Option<Check> {
         .collect();
     let kept = claimed.iter().filter(|(effect, without)| effect.agrees_with(without)).count();
     // what this host limits is no figure of the adapter
-    let (of_host, of_adapter): (Vec<_>, Vec<_>) = claimed
-        .iter()
-        .copied()
-        .partition(|(effect, _)| !marks::of_effect(results, effect).is_empty());
+    let (of_host, of_adapter): (Vec<_>, Vec<_>) =
+        claimed.iter().copied().partition(|(effect, _)| !marks::of_effect(effect).is_empty());
     match claimed.len() {
         0 => {}
         all if kept == all && of_adapter.is_empty() => {

@@ -167,8 +167,8 @@ struct Clause {
 }
 
 impl Clause {
-    fn of(results: &StudyResults, effects: &[&Effect], says: Says) -> Self {
-        Self { says, of_host: effects.iter().all(|effect| is_of_host(results, effect)) }
+    fn of(effects: &[&Effect], says: Says) -> Self {
+        Self { says, of_host: effects.iter().all(|effect| is_of_host(effect)) }
     }
 }
 
@@ -179,8 +179,8 @@ enum Says {
     Changed(String),
 }
 
-fn is_of_host(results: &StudyResults, effect: &Effect) -> bool {
-    !marks::of_effect(results, effect).is_empty()
+fn is_of_host(effect: &Effect) -> bool {
+    !marks::of_effect(effect).is_empty()
 }
 
 /// `with it raises throughput by 66 %`, where the full CPU makes it the same fact as the service demand.
@@ -196,7 +196,7 @@ fn with_it(results: &StudyResults, effects: &[&Effect], plural: bool) -> Option<
     let (action, word) = (action(falls, plural), first.measure.word());
     let (sizes, cases) = (range(&some), cases(some.len(), effects.iter().filter(is_rate).count()));
     let text = format!("with it {action} {word} by {sizes}{cases}");
-    Some(Clause::of(results, &some, Says::Changed(text)))
+    Some(Clause::of(&some, Says::Changed(text)))
 }
 
 /// The rates that are the same fact as a service demand that is shown.
@@ -330,7 +330,7 @@ fn clause(
                 }
             }
         };
-        let hosts = some.iter().filter(|effect| is_of_host(results, effect)).count();
+        let hosts = some.iter().filter(|effect| is_of_host(effect)).count();
         let says = match (says, hosts > 0 && hosts < some.len()) {
             (says, false) => says,
             (Says::Unchanged(word), true) => {
@@ -339,11 +339,11 @@ fn clause(
             }
             (Says::Changed(text), true) => Says::Changed(noted(text, &of_these(hosts))),
         };
-        return Some(Clause::of(results, &some, says));
+        return Some(Clause::of(&some, says));
     }
     let claimed = [claimed, joined(results, effects)].concat();
     let (host, adapter): (Vec<&Effect>, Vec<&Effect>) =
-        claimed.iter().copied().partition(|effect| is_of_host(results, effect));
+        claimed.iter().copied().partition(|effect| is_of_host(effect));
     let is_mixed = !host.is_empty() && !adapter.is_empty();
     let falls = claimed.iter().filter(|effect| effect.ratio.mean < 1.0).count();
     let rises = claimed.len() - falls;
@@ -383,7 +383,7 @@ fn clause(
         let acts = action(falls > 0, plural);
         format!("{acts} {word} by {size}{notes}{}{more}", in_cases(&claimed))
     };
-    Some(Clause::of(results, &claimed, Says::Changed(text)))
+    Some(Clause::of(&claimed, Says::Changed(text)))
 }
 
 /// `without the emulated driver −39 to −21 %`, where the driver is in one of the two cells alone.

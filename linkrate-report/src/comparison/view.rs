@@ -110,7 +110,7 @@ fn cells(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut rows: Vec<Row<'_>> =
         comparison.overall.iter().map(|row| together(comparison, row)).collect();
     for cell in &comparison.cells {
-        let (name, of_host) = (labels::cell(&cell.levels), is_of_host(comparison, cell));
+        let (name, of_host) = (labels::cell(&cell.levels), is_of_host(cell));
         rows.extend(cell.rows.iter().map(|row| Row { name: name.clone(), of_host, row }));
     }
     grouped(rows, comparison)
@@ -129,20 +129,19 @@ fn together<'c>(comparison: &'c StudyComparison, row: &'c MeasureRow) -> Row<'c>
         cell.rows.iter().any(|of| (of.measure, of.unit) == (row.measure, row.unit))
     };
     let (hosts, adapters): (Vec<_>, Vec<_>) =
-        comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited);
+        comparison.cells.iter().filter(has_it).partition(|cell| cell.host_limited != Some(false));
     let name = match hosts.is_empty() || adapters.is_empty() {
         true => "all cells",
         false => "cells that the adapter limits",
     };
     let behind = if adapters.is_empty() { hosts } else { adapters };
-    let of_host = behind.into_iter().any(|cell| is_of_host(comparison, cell));
+    let of_host = behind.into_iter().any(is_of_host);
     Row { name: name.to_owned(), of_host, row }
 }
 
 /// Whether something other than the adapter limited a cell in either set, where there is an adapter.
-fn is_of_host(comparison: &StudyComparison, cell: &CellComparison) -> bool {
-    let limited = cell.host_limited || cell.candidate_host_limited;
-    comparison.baseline.has_adapter && limited
+fn is_of_host(cell: &CellComparison) -> bool {
+    [cell.host_limited, cell.candidate_host_limited].contains(&Some(true))
 }
 
 /// The pairs of a fleet that are better or worse, or that one set has alone.
@@ -158,7 +157,7 @@ fn named_pair<'c>(comparison: &'c StudyComparison, pair: &'c PairComparison) -> 
         _ => format!("{ends}, {}", labels::cell(&pair.levels)),
     };
     let cell = comparison.cells.iter().find(|cell| cell.levels == pair.levels);
-    let of_host = cell.is_some_and(|cell| is_of_host(comparison, cell));
+    let of_host = cell.is_some_and(is_of_host);
     Row { name, of_host, row: &pair.row }
 }
 
@@ -262,7 +261,7 @@ fn below(comparison: &StudyComparison) -> String {
 fn effects(comparison: &StudyComparison) -> Vec<Group<PrintedRow>> {
     let mut groups: Vec<Group<PrintedRow>> = Vec::new();
     for row in &comparison.effects {
-        let of_host = row.host_limited && comparison.baseline.has_adapter;
+        let of_host = row.host_limited == Some(true);
         let name = words::change_at(&row.factor, &row.from, &row.to, &row.at);
         let (change, interval) = change(Some(&row.ratio), of_host);
         let (verdict, mark) = effect_verdict(row, comparison);
@@ -317,7 +316,7 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
         };
         notes.push(note("pairs", text));
     }
-    if comparison.cells.iter().any(|cell| is_of_host(comparison, cell)) {
+    if comparison.cells.iter().any(is_of_host) {
         let text = format!("{OF_THE_HOST} in one of the sets");
         notes.push(note(HOST_LIMITED.trim(), text));
     }
@@ -377,6 +376,14 @@ pub fn result(comparison: &StudyComparison) -> String {
         (0, better) => format!("no regression; {better} of {judged} better"),
         (worse, 0) => format!("regression: {worse} of {judged} worse"),
         (worse, better) => format!("regression: {worse} of {judged} worse, {better} better"),
+    };
+    // what this machine limits may be no figure of the adapter
+    let of_host = |cell: &&CellComparison| is_of_host(cell);
+    let rows = comparison.cells.iter().filter(of_host).flat_map(|cell| &cell.rows);
+    let found = match rows.filter(|row| row.verdict.is_regression()).count() {
+        0 => found,
+        all if all == comparison.regressions as usize => format!("{found} ({OF_THE_HOST})"),
+        some => format!("{found} ({some} of the worse ones {OF_THE_HOST})"),
     };
     let found = match rows_of(comparison, Finding::Different) {
         0 => found,

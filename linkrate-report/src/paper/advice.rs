@@ -209,8 +209,7 @@ fn without_gain(
         let differs = from_first.iter().any(|step| step.differs());
         let what = if differs { "a difference of open size" } else { "no difference" };
         let mut effects = from_first.iter().flat_map(|step| &step.effects);
-        let of_host =
-            effects.all(|index| !marks::of_effect(results, &results.effects[*index]).is_empty());
+        let of_host = effects.all(|index| !marks::of_effect(&results.effects[*index]).is_empty());
         let here = if of_host && !measures.is_empty() { " on this machine" } else { "" };
         let say = format!(
             "{prefix}{} {}: {what} was shown{here}.",
@@ -243,7 +242,7 @@ fn score(results: &StudyResults, steps: &[&Step<'_>]) -> (f64, f64) {
 /// Whether the adapter limited no cell of any gain, so that another machine may gain nothing.
 fn is_of_this_machine(results: &StudyResults, steps: &[&Step<'_>]) -> bool {
     let mut gains = steps.iter().flat_map(|step| step.claimed_for(true));
-    gains.all(|index| !marks::of_effect(results, &results.effects[index]).is_empty())
+    gains.all(|index| !marks::of_effect(&results.effects[index]).is_empty())
 }
 
 /// The level of a scale after which no step to the next one gains anything.

@@ -8,6 +8,7 @@ use super::figure::{Figure, Picture};
 use crate::ReportError;
 use crate::charts::matrix::{Field, matrix};
 use crate::words::fleet::{self, FIGURES, Figure as Of};
+use crate::words::marks;
 
 /// What the section says.
 #[derive(Debug, Serialize)]
@@ -27,7 +28,7 @@ pub fn section(results: &StudyResults) -> Result<Option<Section>, ReportError> {
             said.push(line.trim_start().to_owned());
         }
         for figure in FIGURES.into_iter().filter(|figure| figure.is_known(cell)) {
-            figures.push(drawn(of, cell, figure)?);
+            figures.push(drawn(results, of, cell, figure)?);
         }
     }
     said.extend(fleet::replaced(of));
@@ -35,9 +36,14 @@ pub fn section(results: &StudyResults) -> Result<Option<Section>, ReportError> {
     Ok(Some(Section { said, figures }))
 }
 
-fn drawn(of: &FleetResults, cell: &FleetCell, figure: Of) -> Result<Figure, ReportError> {
+fn drawn(
+    results: &StudyResults,
+    of: &FleetResults,
+    cell: &FleetCell,
+    figure: Of,
+) -> Result<Figure, ReportError> {
     let scale = figure.scale(cell);
-    let title = fleet::title(of, cell, figure, &scale);
+    let title = fleet::title(results, cell, figure, &scale);
     let names: Vec<String> = of.nodes.iter().map(|node| node.name.clone()).collect();
     let mut values: Vec<f64> = cell.pairs.iter().filter_map(|pair| figure.of(pair)).collect();
     values.sort_by(f64::total_cmp);
@@ -68,9 +74,15 @@ fn drawn(of: &FleetResults, cell: &FleetCell, figure: Of) -> Result<Figure, Repo
         narrow: None,
         title: title.clone(),
     };
-    let note = "A row for each sender, a column for each receiver; the darker, the further from the median on \
-                the wrong side. What stands out has a frame.";
-    Ok(Figure { number: 0, title, note: note.to_owned(), panels: vec![picture] })
+    let mut note =
+        "A row for each sender, a column for each receiver; the darker, the further from the median on \
+                    the wrong side. What stands out has a frame."
+            .to_owned();
+    let mark = fleet::mark(results, cell).trim();
+    if !mark.is_empty() {
+        note.push_str(&format!(" {mark}: {}.", marks::OF_THE_HOST));
+    }
+    Ok(Figure { number: 0, title, note, panels: vec![picture] })
 }
 
 /// Whether a pair stands out, by itself or with one of its nodes.

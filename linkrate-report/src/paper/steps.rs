@@ -162,8 +162,7 @@ impl<'a> Step<'a> {
     /// What the claimed effects among `chosen` are, behind the step's subject: `reduces transmit
     /// service demand by 64 % (62 to 66 %)`. Those of this machine come last, and say so. Empty when none is claimed.
     pub fn reported(&self, chosen: &[usize]) -> String {
-        let is_of_adapter =
-            |index: &&usize| marks::of_effect(self.results, self.effect(**index)).is_empty();
+        let is_of_adapter = |index: &&usize| marks::of_effect(self.effect(**index)).is_empty();
         let (adapter, machine): (Vec<usize>, Vec<usize>) = chosen.iter().partition(is_of_adapter);
         match (self.told_of(&adapter), self.told_of(&machine)) {
             (adapter, machine) if machine.is_empty() => adapter,

@@ -162,7 +162,7 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
             true => words::step(effect),
             false => labels::cell(&effect.at),
         };
-        let mean = format!("{}{}", change.mean, marks::of_effect(results, effect));
+        let mean = format!("{}{}", change.mean, marks::of_effect(effect));
         let mut fields = vec![at.into(), mean.into(), Field::or_absent(change.ends)];
         let under = |(_, of): &Other| of(effect).map_or_else(|| ABSENT.into(), Field::from);
         fields.extend(others.iter().map(under));
@@ -196,7 +196,7 @@ pub fn effects(results: &StudyResults) -> Option<Table> {
         "Without driver" => demand::WITHOUT_DRIVER.to_owned(),
         _ => directions::WITH_EQUAL_MIX.to_owned(),
     }));
-    let marked = all.iter().any(|effect| !marks::of_effect(results, effect).is_empty());
+    let marked = all.iter().any(|effect| !marks::of_effect(effect).is_empty());
     notes.extend(marked.then(|| {
         format!(
             "{} something other than the adapter limited one of the two cells",

@@ -387,7 +387,7 @@ impl Page<'_> {
                 && effect.at == row.at
         };
         let Some(effect) = self.results.effects.iter().find(is_it) else { return NONE.to_owned() };
-        let mark = marks::of_effect(self.results, effect).trim_start();
+        let mark = marks::of_effect(effect).trim_start();
         let (change, ends) = number::brief_change(&effect.ratio);
         // what is shown of an effect that is the same fact as another is what is shown of that
         let judged = self.results.fact_behind(effect).unwrap_or(effect);

@@ -7,6 +7,7 @@ use super::{Column, GAP, Page, clean, total};
 use crate::table::{NUMBER, Table, WHOLE};
 use crate::words::failure::{COLUMNS, Figure, cells};
 use crate::words::fleet::{self, FIGURES};
+use crate::words::marks;
 
 /// Blanks between two columns of a matrix, and the width of one of its figures.
 const COLUMN: usize = 8;
@@ -75,6 +76,9 @@ impl Page<'_> {
             let said = fleet::sentences(of, cell);
             sections.push(said.iter().map(|line| clean(line)).collect::<Vec<_>>().join("\n"));
         }
+        if of.cells.iter().any(|cell| !fleet::mark(self.results, cell).is_empty()) {
+            sections.push(format!("{} {}", marks::HOST_LIMITED.trim(), marks::OF_THE_HOST));
+        }
         sections.extend(fleet::replaced(of).map(|reported| clean(&reported)));
         let failures = of.failures.iter().map(|failure| format!("failed: {}", clean(failure)));
         sections.push(failures.collect::<Vec<_>>().join("\n"));
@@ -93,7 +97,7 @@ impl Page<'_> {
             let text = |pair| figure.text(pair, &scale);
             table.push(name, NUMBER, pairs.map(|pair| pair.map_or_else(String::new, text)));
         }
-        let title = clean(&fleet::title(of, cell, figure, &scale));
+        let title = clean(&fleet::title(self.results, cell, figure, &scale));
         format!("{title}\n{}", table.text(&self.paper))
     }
 
@@ -110,7 +114,7 @@ impl Page<'_> {
             let medians = (0..nodes.len()).map(|node| figure.median(cell, node, sends, &scale));
             table.push(title, NUMBER, medians);
         }
-        let title = clean(&fleet::title(of, cell, figure, &scale));
+        let title = clean(&fleet::title(self.results, cell, figure, &scale));
         format!("{title}, medians over the pairs of a node\n{}", table.text(&self.paper))
     }
 }

@@ -90,15 +90,14 @@ impl Charts {
     }
 }
 
-/// Whether something other than the adapter limited a series in a set, where there is an adapter.
-fn is_of_host(trend: &StudyTrend, series: &Series) -> bool {
-    let sets = trend.sets.iter().zip(&series.host_limited);
-    sets.into_iter().any(|(set, of_host)| set.summary.has_adapter && *of_host == Some(true))
+/// Whether something other than the adapter limited a series in a set.
+fn is_of_host(series: &Series) -> bool {
+    series.host_limited.contains(&Some(true))
 }
 
 /// The mark of a series.
-fn mark(trend: &StudyTrend, series: &Series) -> &'static str {
-    if is_of_host(trend, series) { HOST_LIMITED } else { "" }
+fn mark(series: &Series) -> &'static str {
+    if is_of_host(series) { HOST_LIMITED } else { "" }
 }
 
 fn name(series: &Series) -> String {
@@ -139,7 +138,7 @@ fn groups(trend: &StudyTrend, all: &[Series]) -> Vec<Group<Line>> {
                 || number::ABSENT.to_owned(),
                 |point| {
                     let alone = Interval { low: None, high: None, ..point.interval };
-                    printed(series.unit, &alone) + mark(trend, series)
+                    printed(series.unit, &alone) + mark(series)
                 },
             ),
             changes: series.changes.iter().map(|change| reported(trend, change)).collect(),
@@ -225,7 +224,7 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
         let stamp = |set: &TrendSet| minute_stamp(set.summary.started_unix_ms);
         notes.push(note("sets", format!("{} to {} UTC", stamp(first), stamp(last))));
     }
-    if trend.series().any(|series| is_of_host(trend, series)) {
+    if trend.series().any(is_of_host) {
         notes.push(note(HOST_LIMITED.trim(), format!("{OF_THE_HOST} in one set at least")));
     }
     notes.extend(trend.warnings.iter().map(|text| note("warning", text.clone())));
@@ -304,7 +303,7 @@ fn picture(trend: &StudyTrend, series: &Series) -> Result<Picture, ReportError> 
             format!("{} {figure}", set.summary.results)
         })
         .collect();
-    let name = format!("{}{}", name(series), mark(trend, series));
+    let name = format!("{}{}", name(series), mark(series));
     both(name.clone(), format!("{changes}. {}", figures.join("; ")), |size| {
         levels::draw(&name, &chart, size)
     })

@@ -4,9 +4,11 @@ use linkrate_model::clean;
 use linkrate_stats::trend::median;
 use linkrate_study::fleet::Hub;
 use linkrate_study::labels;
+use linkrate_study::results::StudyResults;
 use linkrate_study::results::fleet::{FleetCell, FleetResults, HubResult, PairResult};
 
 use crate::number::{self, Scale};
+use crate::words::marks;
 
 /// A figure of a pair that a matrix shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,14 +123,21 @@ pub fn pair(cell: &FleetCell, sender: usize, receiver: usize) -> Option<&PairRes
     cell.pairs.get(found.ok()?)
 }
 
+/// The mark of the figures of a cell; empty where the adapter limited it.
+pub fn mark(results: &StudyResults, cell: &FleetCell) -> &'static str {
+    let own = results.cells.iter().find(|of| of.levels == cell.levels);
+    own.map_or("", |own| marks::of_cell(results, own))
+}
+
 /// The heading of a matrix.
-pub fn title(of: &FleetResults, cell: &FleetCell, figure: Figure, scale: &Scale) -> String {
+pub fn title(results: &StudyResults, cell: &FleetCell, figure: Figure, scale: &Scale) -> String {
     let name = figure.name(cell);
-    let at = match of.cells.len() {
+    let at = match results.cells.len() {
         1 => String::new(),
         _ => format!(", {}", labels::cell(&cell.levels)),
     };
-    format!("{}{} of each pair{at}, {}", name[..1].to_uppercase(), &name[1..], scale.unit)
+    let mark = mark(results, cell);
+    format!("{}{} of each pair{at}, {}{mark}", name[..1].to_uppercase(), &name[1..], scale.unit)
 }
 
 /// The figures of all others together with a node in the middle.

@@ -47,7 +47,7 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     });
     let host = results.published.iter().any(|one| is_host_limited(results, one))
         || results.cells.iter().any(|cell| !of_cell(results, cell).is_empty())
-        || results.effects.iter().any(|effect| !of_effect(results, effect).is_empty());
+        || results.effects.iter().any(|effect| !of_effect(effect).is_empty());
     let host = host.then(|| match remedy(results) {
         Some(scale) => {
             format!("{OF_THE_HOST}; with --scale {scale} the links are likely to be the limit")
@@ -126,7 +126,7 @@ const ONE_SIDE: &str = "driver on one side";
 pub(crate) const OF_THE_HOST: &str = "not limited by the adapter";
 
 /// Whether there is an adapter whose figures could be told from those of the machine.
-fn has_adapter(results: &StudyResults) -> bool {
+pub(crate) fn has_adapter(results: &StudyResults) -> bool {
     results.imported.is_empty() && adapter::is_told(&results.adapter)
 }
 
@@ -148,8 +148,8 @@ pub fn of_direction(
 }
 
 /// The mark behind an effect; empty where the adapter limited both cells.
-pub fn of_effect(results: &StudyResults, effect: &Effect) -> &'static str {
-    if has_adapter(results) && effect.host_limited { HOST_LIMITED } else { "" }
+pub fn of_effect(effect: &Effect) -> &'static str {
+    if effect.host_limited == Some(true) { HOST_LIMITED } else { "" }
 }
 
 /// The cells behind a published figure.

@@ -172,20 +172,22 @@ fn conclusion(worth: &Paybacks) -> String {
     let pays = if of_adapter.is_empty() { of_host } else { of_adapter };
     match &pays[..] {
         [] => {}
-        [only] => text = format!("{text}, after {}", point(only)),
+        [only] => text = format!("{text}. It takes {}", point(only)),
         _ => {
             let with = range(pays.iter().map(|of| of.bytes));
             let without = range(pays.iter().map(|of| of.bytes_without_driver));
             let so = pays.iter().filter(|of| of.bytes_without_driver.is_some()).count();
-            let so = if so == pays.len() { String::new() } else { format!(", in {so} of them,") };
             text = match (with, without) {
+                (Some(with), Some(without)) if so == pays.len() => format!(
+                    "{text}. It takes {with} with the emulated driver, {without} without it"
+                ),
                 (Some(with), Some(without)) => format!(
-                    "{text}, after {with} with the emulated driver and{so} after {without} without it"
+                    "{text}. It takes {with} with the emulated driver. In {so} of them it takes {without} without it"
                 ),
                 (Some(with), None) if pays.iter().any(|of| of.saved_without_driver.is_some()) => {
-                    format!("{text}, after {with} with the emulated driver; {NOT_SHOWN}")
+                    format!("{text}. It takes {with} with the emulated driver; {NOT_SHOWN}")
                 }
-                (Some(with), None) => format!("{text}, after {with}"),
+                (Some(with), None) => format!("{text}. It takes {with}"),
                 (None, _) => text,
             };
         }
@@ -321,27 +323,30 @@ mod tests {
         };
         assert_eq!(
             of(&[&late, &soon]),
-            "Handing a connection to the adapter pays in all 2 comparisons, after 97.7 KiB to 1.91 MiB with the \
-             emulated driver and after 293 KiB to 5.72 MiB without it."
+            "Handing a connection to the adapter pays in all 2 comparisons. It takes 97.7 KiB to 1.91 MiB with the \
+             emulated driver, 293 KiB to 5.72 MiB without it."
         );
         // the order without the driver is another one
         let mut soon_with_it = soon.clone();
         soon_with_it.bytes_without_driver = Some(quantity(9e6, Unit::Bytes));
         let text = of(&[&late, &soon_with_it]);
-        assert!(text.ends_with("and after 5.72 MiB to 8.58 MiB without it."), "{text}");
+        assert!(text.ends_with("driver, 5.72 MiB to 8.58 MiB without it."), "{text}");
         // not all that pay do so without the driver
         let with_it_alone = Payback { bytes_without_driver: None, ..late.clone() };
         let text = of(&[&with_it_alone, &soon, &late]);
         assert!(
             text.ends_with(
-                "with the emulated driver and, in 2 of them, after 293 KiB to 5.72 MiB without it."
+                "with the emulated driver. In 2 of them it takes 293 KiB to 5.72 MiB without it."
             ),
             "{text}"
         );
         let text = of(&[&with_it_alone, &soon]);
-        assert!(text.ends_with("and, in 1 of them, after 293 KiB without it."), "{text}");
+        assert!(text.ends_with("In 1 of them it takes 293 KiB without it."), "{text}");
         let text = of(&[&soon, &never, &open]);
-        assert!(text.contains("pays in 1 of 3 comparisons, after 97.7 KiB to 293 KiB"), "{text}");
+        assert!(
+            text.contains("pays in 1 of 3 comparisons. It takes 97.7 KiB to 293 KiB"),
+            "{text}"
+        );
         assert!(text.contains("It never pays in 1: receive, before traffic. Each KB"), "{text}");
         assert!(text.contains("It is open in 1: transmit, before traffic. No saving"), "{text}");
         let text = of(&[&never]);
@@ -364,12 +369,12 @@ mod tests {
         let kib = ["97.7", "87.9 to 107.4", "293 (264 to 322)"];
         assert_eq!(fields(&pays)[3..], kib);
         let text = sentences(&worth(vec![of_host.clone(), of_host.clone()])).remove(0);
-        assert!(text.contains("in all 2 comparisons (2 limited by this host), after"), "{text}");
+        assert!(text.contains("in all 2 comparisons (2 limited by this host). It takes"), "{text}");
         // beside those of the adapter its figures are in no range
         let later = payback("receive", Some(2e6), Outcome::Pays);
         let of_host = Payback { host_limited: true, ..later };
         let text = sentences(&worth(vec![pays, of_host])).remove(0);
-        let expected = "in all 2 comparisons (1 limited by this host, left out), after 97.7 KiB to \
+        let expected = "in all 2 comparisons (1 limited by this host, left out). It takes 97.7 KiB to \
                         293 KiB without the emulated driver (transmit, before traffic).";
         assert!(text.ends_with(expected), "{text}");
     }

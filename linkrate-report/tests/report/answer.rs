@@ -15,7 +15,7 @@ use crate::{fixture, simulated};
 /// The quick form of `tso`, of which the adapter limited every cell.
 fn of_the_adapter() -> StudyResults {
     let mut results = simulated::quick("tso");
-    results.effects.iter_mut().for_each(|effect| effect.host_limited = false);
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = Some(false));
     results
 }
 
@@ -175,7 +175,7 @@ fn what_this_host_limits_is_told_apart() {
     let mut of_host: Vec<Effect> =
         results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
     for effect in &mut of_host {
-        (effect.host_limited, effect.ratio) = (true, ratio(0.9));
+        (effect.host_limited, effect.ratio) = (Some(true), ratio(0.9));
         effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
     }
     results.effects.extend(of_host);
@@ -187,7 +187,7 @@ fn what_this_host_limits_is_told_apart() {
 fn each_clause_says_whether_this_host_limits_it() {
     let mut results = of_the_adapter();
     set(&mut results, Measure::Throughput, |effect| {
-        (effect.significant, effect.host_limited, effect.ratio) = (true, true, ratio(1.05));
+        (effect.significant, effect.host_limited, effect.ratio) = (true, Some(true), ratio(1.05));
     });
     let first = |results: &StudyResults| sentences(results).remove(0);
     let text = first(&results);
@@ -205,14 +205,14 @@ fn each_clause_says_whether_this_host_limits_it() {
     let mut other: Vec<Effect> =
         results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
     for effect in &mut other {
-        (effect.host_limited, effect.ratio) = (true, ratio(1.2));
+        (effect.host_limited, effect.ratio) = (Some(true), ratio(1.2));
         effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
     }
     results.effects.extend(other);
     let text = first(&results);
     let either = "reduces service demand in 1 and raises it in 1 of 2 cases (1 of these limited by this host)";
     assert!(text.contains(either), "{text}");
-    results.effects.iter_mut().for_each(|effect| effect.host_limited = true);
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = Some(true));
     assert!(first(&results).ends_with(", on this host."), "{}", first(&results));
 }
 
@@ -226,7 +226,7 @@ fn what_does_not_change_says_how_much_of_it_this_host_limits() {
     let mut of_host: Vec<Effect> =
         results.effects.iter().filter(|e| e.measure == Measure::Throughput).cloned().collect();
     for effect in &mut of_host {
-        effect.host_limited = true;
+        effect.host_limited = Some(true);
         effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
     }
     results.effects.extend(of_host);
@@ -367,13 +367,13 @@ fn what_this_host_limits_is_not_in_the_range_without_the_driver() {
         results.effects.iter().filter(|e| e.measure == Measure::ServiceDemand).cloned().collect();
     of_host.retain(|effect| effect.to == Level::Text("tso".to_owned()));
     for effect in &mut of_host {
-        (effect.host_limited, effect.without_driver) = (true, Some(ratio(0.2)));
+        (effect.host_limited, effect.without_driver) = (Some(true), Some(ratio(0.2)));
         effect.at = effect.at.with("direction", &Level::Text("receive".to_owned()));
     }
     results.effects.extend(of_host);
     let text = hardware(&results);
     assert!(text.ends_with("; without it TSO: −50 % (−50 to −50)"), "{text}");
-    results.effects.iter_mut().for_each(|effect| effect.host_limited = true);
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = Some(true));
     let text = hardware(&results);
     assert!(text.ends_with("; without it, on this host, TSO: −80 % to −50 %"), "{text}");
 }

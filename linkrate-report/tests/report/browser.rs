@@ -22,14 +22,14 @@ impl Pages {
         let directory = tempfile::tempdir().unwrap();
         let all = [
             ("tso", simulated::study("tso")),
-            ("profiled", simulated::profiled()),
             ("ten-gigabit", simulated::study("ten-gigabit")),
+            ("profiled", simulated::profiled()),
+            ("hostile", fixture::hostile()),
+            ("single", fixture::single()),
             ("message-size", simulated::study("message-size")),
             ("request-response", simulated::study("request-response")),
             ("stream", fixture::stream()),
             ("adapter", fixture::adapter()),
-            ("single", fixture::single()),
-            ("hostile", fixture::hostile()),
         ];
         for (name, results) in &all {
             let html = page(results).unwrap();
@@ -37,7 +37,10 @@ impl Pages {
         }
         let html = linkrate_report::trend::page(&trend::of_nights()).unwrap();
         std::fs::write(directory.path().join("trend.html"), html).unwrap();
-        Self { directory, names: all.iter().map(|(name, _)| *name).chain(["trend"]).collect() }
+        // those that are looked at in each width and scheme
+        let names = all.iter().map(|(name, _)| *name).chain(["trend"]);
+        let names = names.take(times(5, 10) as usize).collect();
+        Self { directory, names }
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -220,7 +220,7 @@ fn what_the_adapter_did_not_limit_is_marked() {
     results.cells[0].verdict.directions[0].bottleneck = of_link;
     for (effect, host_limited) in results.effects.iter_mut().zip([false, true].into_iter().cycle())
     {
-        effect.host_limited = host_limited;
+        effect.host_limited = Some(host_limited);
     }
     let text = openmetrics::results(&results);
     check_openmetrics(&text);

@@ -185,7 +185,7 @@ fn says_that_nothing_is_significant() {
     assert_eq!(paper.advice[0].say, format!("{none}."));
     // where something else limits an adapter, another machine may show one
     results.adapter = "gigabit".to_owned();
-    results.effects.iter_mut().for_each(|effect| effect.host_limited = true);
+    results.effects.iter_mut().for_each(|effect| effect.host_limited = Some(true));
     let paper = Paper::new(&results).unwrap();
     assert_eq!(paper.advice[0].say, format!("{none} on this machine."));
 }

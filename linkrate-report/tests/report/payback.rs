@@ -57,7 +57,7 @@ fn results() -> StudyResults {
     StudyResults { payback: Some(figures()), ..fixture::stream() }
 }
 
-const CONCLUSION: &str = "Handing a connection to the adapter pays in 1 of 2 comparisons (1 limited by this host), after 200 KiB";
+const CONCLUSION: &str = "Handing a connection to the adapter pays in 1 of 2 comparisons (1 limited by this host). It takes 200 KiB";
 
 #[test]
 fn the_terminal_has_the_tables_and_the_conclusion() {

@@ -138,6 +138,11 @@ pub fn names(study: &Study) -> String {
     names.join(", ")
 }
 
+/// Whether a study has an adapter whose figures could be told from those of the machine. Of imported runs it is not known.
+pub fn has_one(study: &Study) -> bool {
+    !matches!(study.testbed.adapter, Adapter::Unknown) && is_told(&names(study))
+}
+
 /// Whether there is an adapter, by its [names], whose figures could be told from those of the machine.
 pub fn is_told(names: &str) -> bool {
     names != Adapter::Veth.name()

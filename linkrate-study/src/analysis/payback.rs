@@ -222,7 +222,7 @@ fn paybacks(
                 .filter(|_| pays)
                 .map(|interval| Quantity { interval, unit: Unit::Bytes }),
             pairs: found.pairs,
-            host_limited: effect.host_limited,
+            host_limited: effect.host_limited == Some(true),
         })
     };
     let with = [Some((on, false)), find(Toe::Auto).map(|cell| (cell, true))];

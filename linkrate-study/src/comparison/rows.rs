@@ -14,6 +14,7 @@ use crate::comparison::{
 use crate::quantity::{Interval, Measure, Unit};
 use crate::results::Probabilities;
 use crate::store::StoredStudy;
+use crate::verdict::Verdict;
 use linkrate_stats::independent::{self, IndependentRatio};
 use linkrate_stats::interval::{MIN_TO_CLAIM, excludes, of_mean};
 use linkrate_stats::paired;
@@ -101,8 +102,8 @@ impl<'a> Rows<'a> {
                 levels: cells[a].levels.clone(),
                 baseline_failed: self.baseline.failed(a),
                 candidate_failed: self.candidate.failed(b),
-                host_limited: !self.baseline.is_limited_by_the_adapter(a),
-                candidate_host_limited: !self.candidate.is_limited_by_the_adapter(b),
+                host_limited: self.baseline.is_of_the_host(a),
+                candidate_host_limited: self.candidate.is_of_the_host(b),
                 rows: rows.collect(),
             }
         });
@@ -210,8 +211,8 @@ impl<'a> Rows<'a> {
             // service demand per KB and per transaction are two measures
             let of_unit = |a: &usize| measures(&cells[*a].spec).contains(&(measure, unit));
             let mut pairs: Vec<_> = self.pairs().filter(|(a, _)| of_unit(a)).collect();
-            if pairs.iter().any(|(a, _)| self.baseline.is_limited_by_the_adapter(*a)) {
-                pairs.retain(|(a, _)| self.baseline.is_limited_by_the_adapter(*a));
+            if pairs.iter().any(|(a, _)| self.baseline.is_of_the_host(*a) == Some(false)) {
+                pairs.retain(|(a, _)| self.baseline.is_of_the_host(*a) == Some(false));
             }
             let (figures, doubts): (Vec<(ByBlock, ByBlock)>, Vec<Doubt>) = pairs
                 .into_iter()
@@ -320,11 +321,13 @@ impl<'a> Rows<'a> {
                     scatters_as(&self.baseline, &own, measure),
                     scatters_as(&self.candidate, &[from, to], measure),
                 ];
-                let of_adapter = |side: &Side<'_>, cells: &[usize]| {
-                    cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell))
+                let of_host = |side: &Side<'_>, cells: &[usize]| {
+                    Verdict::any_of_the_host(cells.iter().map(|cell| side.is_of_the_host(*cell)))
                 };
-                let all_of_adapter =
-                    of_adapter(&self.baseline, &own) && of_adapter(&self.candidate, &[from, to]);
+                let host_limited = Verdict::any_of_the_host([
+                    of_host(&self.baseline, &own),
+                    of_host(&self.candidate, &[from, to]),
+                ]);
                 let found = self.between_sessions(found, scatters_as, true, level);
                 let enough = self.enough(&first, &second);
                 let test = found.test.filter(|_| enough);
@@ -337,7 +340,7 @@ impl<'a> Rows<'a> {
                     measure,
                     baseline,
                     candidate,
-                    host_limited: !all_of_adapter,
+                    host_limited,
                     ratio: reach.widen(found.ratio),
                     probabilities: Probabilities::of(test, reach, self.minimum_effect),
                     verdict: match enough && !self.knows_scatter(measure) {
@@ -373,7 +376,7 @@ impl<'a> Rows<'a> {
 /// The measure whose scatter between sessions is that of this one in some cells of a side: a rate that something other than
 /// the adapter limited is as uncertain as a cost.
 fn scatters_as(side: &Side<'_>, cells: &[usize], measure: Measure) -> Measure {
-    match !measure.is_rate() || cells.iter().all(|cell| side.is_limited_by_the_adapter(*cell)) {
+    match !measure.is_rate() || cells.iter().all(|cell| side.is_of_the_host(*cell) == Some(false)) {
         true => measure,
         false => Measure::ServiceDemand,
     }

@@ -18,6 +18,7 @@ use crate::quantity::{Measure, Unit};
 use crate::store::directory::name;
 use crate::store::{Ended, StoredRun, StoredStudy};
 use crate::study::Study;
+use crate::verdict::Verdict;
 
 /// A sender and a receiver of a fleet, by their names.
 pub type Ends = (String, String);
@@ -74,7 +75,6 @@ impl<'a> Set<'a> {
             complete: self.stored.ended.as_ref().is_some_and(Ended::is_complete),
             facts: plan.facts.facts.clone(),
             directory: self.stored.directory.display().to_string(),
-            has_adapter: !plan.is_imported() && adapter::is_told(&adapter::names(&plan.study)),
         }
     }
 
@@ -152,13 +152,12 @@ impl<'a> Set<'a> {
         }
     }
 
-    /// Whether the adapter is what limited a cell.
-    pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
-        self.is_of_the_host(cell) == Some(false)
-    }
-
-    /// Whether something other than the adapter limited a cell; `None` where nothing is known of it.
+    /// Whether something other than the adapter limited a cell; `None` where nothing is known of it, or there is no
+    /// adapter.
     pub fn is_of_the_host(&self, cell: usize) -> Option<bool> {
+        if !adapter::has_one(&self.stored.plan.study) {
+            return None;
+        }
         let scale = self.stored.plan.study.testbed.scale;
         shares::verdict(self.runs.cell(cell).iter().copied(), scale).is_of_the_host()
     }
@@ -271,9 +270,9 @@ impl<'a> Side<'a> {
         Reach::of_mean(self.with_cell(cell).map(|(set, cell)| set.uncertainty(cell, measure)))
     }
 
-    /// Whether the adapter is what limited a cell in all sets.
-    pub fn is_limited_by_the_adapter(&self, cell: usize) -> bool {
-        self.with_cell(cell).all(|(set, cell)| set.is_limited_by_the_adapter(cell))
+    /// Whether something other than the adapter limited a cell, in any set; `None` where nothing is known of it.
+    pub fn is_of_the_host(&self, cell: usize) -> Option<bool> {
+        Verdict::any_of_the_host(self.with_cell(cell).map(|(set, cell)| set.is_of_the_host(cell)))
     }
 
     /// Whether a good run of a cell has too few transactions for a percentile, in any set.

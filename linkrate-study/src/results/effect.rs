@@ -69,8 +69,8 @@ pub struct Effect {
     /// claimed nor excluded is open.
     pub equivalent: bool,
     /// Whether something other than the adapter limited the throughput of one of both cells, so that the effect is one
-    /// of this machine.
-    pub host_limited: bool,
+    /// of this machine. Null where nothing is known of it, or there is no adapter.
+    pub host_limited: Option<bool>,
     /// What decides it, so that it is not judged. Null elsewhere.
     pub same_as: Option<Fact>,
 }
@@ -112,7 +112,7 @@ impl Effect {
             significant: false,
             different: false,
             equivalent: false,
-            host_limited: false,
+            host_limited: None,
             same_as: None,
         }
     }

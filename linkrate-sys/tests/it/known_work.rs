@@ -46,7 +46,7 @@ mod inside {
     const BASE_NS: u64 = 5_000;
 
     /// Pairs of measurements with and without more work, of which the median counts, and the most that are made: in some, a
-    /// hypervisor or another program takes time of the CPU.
+    /// hypervisor or another program takes time of the CPU, and where they scatter more are needed.
     const PAIRS: usize = 7;
     const MAX_PAIRS: usize = 21;
 
@@ -101,7 +101,7 @@ mod inside {
                         all.push(beside * 100.0 / known);
                     }
                     idle.extend([without.idle, with.idle]);
-                    if off[0].len() == PAIRS {
+                    if off[0].len() >= PAIRS && (all_right(&mut off) || any_wrong(&mut off)) {
                         break;
                     }
                 }
@@ -113,10 +113,28 @@ mod inside {
                 assert!(is_full || (0.4..0.6).contains(&idle), "{case}: idle for {idle}");
                 let medians = off.each_mut().map(|all| median(all));
                 println!("{case}: {medians:+.2?} %");
-                let is_right = medians.iter().all(|off| off.abs() <= BOUND);
-                assert!(is_right, "{case}, of {NAMES:?}: {off:.2?} %");
+                if !all_right(&mut off) && !any_wrong(&mut off) {
+                    return skip(format!("{case}: pairs scatter too much: {off:.1?} %"));
+                }
+                assert!(all_right(&mut off), "{case}, of {NAMES:?}: {off:.2?} %");
             }
         }
+    }
+
+    /// Whether each part has moved by what it should.
+    fn all_right(off: &mut [Vec<f64>]) -> bool {
+        off.iter_mut().all(|all| median(all).abs() <= BOUND)
+    }
+
+    /// Whether some part has not, by more than its pairs scatter: the median of such pairs lies between two of them in at
+    /// least 97 % of cases (order statistics).
+    fn any_wrong(off: &mut [Vec<f64>]) -> bool {
+        off.iter_mut().any(|all| {
+            all.sort_by(f64::total_cmp);
+            let n = all.len() as f64;
+            let outer = (n / 2.0 - 1.3 * n.sqrt()).max(0.0) as usize;
+            all[outer] > BOUND || all[all.len() - 1 - outer] < -BOUND
+        })
     }
 
     fn median(values: &mut [f64]) -> f64 {

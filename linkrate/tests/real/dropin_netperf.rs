@@ -209,6 +209,7 @@ fn results_have_the_forms_that_scripts_read() {
 }
 
 #[test]
+#[ignore = "exhaustive: more tests of netperf"]
 fn the_import_reads_what_is_printed() {
     let server = Server::serve();
     let directory = tempfile::tempdir().expect("a directory");
@@ -366,6 +367,7 @@ fn data_goes_to_the_address_that_is_named() {
 }
 
 #[test]
+#[ignore = "exhaustive: another option of netperf"]
 fn intervals_bound_the_calls_of_both_ends() {
     let server = Server::serve();
     let tests = [

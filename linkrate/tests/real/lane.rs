@@ -84,6 +84,7 @@ fn stock_programs_work_over_an_elan_and_the_lab_tells_of_it() {
 
 /// nginx serves a file to the clients of an emulated LAN.
 #[test]
+#[ignore = "exhaustive: another program"]
 fn a_web_server_works_over_an_elan() {
     needs!(root, "nginx", "curl");
     let web = Web::with_file_of(4 << 20);
@@ -116,6 +117,7 @@ fn a_capture_of_an_elan_is_read_by_others() {
 
 /// Logs in at a client over LAN Emulation, and sends it a file of 8 MiB.
 #[test]
+#[ignore = "exhaustive: another program"]
 fn ssh_carries_a_file_over_an_elan() {
     needs!(root, ssh);
     let lab = Up::start("--adapter atm-155-lane-9234");

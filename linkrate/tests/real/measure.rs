@@ -83,6 +83,7 @@ fn transactions(options: &str) -> Value {
 }
 
 #[test]
+#[ignore = "exhaustive: more requests"]
 fn requests_at_a_rate_are_answered_at_that_rate() {
     needs!(root);
     for options in ["--kind request-response --nodelay on", "--kind udp-request-response"] {
@@ -108,6 +109,7 @@ fn streams_flow_in_every_direction() {
 }
 
 #[test]
+#[ignore = "exhaustive: more sizes"]
 fn messages_are_of_one_size_or_of_a_range() {
     needs!(root);
     for message in cases(&["1", "1_B_to_64_MiB", "128_B_to_4_KiB", "64_MiB"], 2) {
@@ -272,6 +274,7 @@ fn segmentation_offload_goes_off_with_checksum_offload() {
 }
 
 #[test]
+#[ignore = "exhaustive: the options of a study"]
 fn a_measurement_is_kept_where_a_directory_is_named() {
     needs!(root);
     let place = tempfile::tempdir().expect("a directory");

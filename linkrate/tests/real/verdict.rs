@@ -193,6 +193,7 @@ fn a_small_window_over_a_long_wire_is_the_verdict() {
 /// Small writes that are not held back, each in a packet of its own whose memory fills the sender's buffer
 /// long before their bytes fill the receiver's window.
 #[test]
+#[ignore = "exhaustive: another window"]
 fn a_small_send_buffer_over_a_long_wire_is_the_verdict() {
     needs!(root);
     let mut lab = faulty(Faults { delay: Duration::from_millis(5), ..Faults::default() });

@@ -81,6 +81,7 @@ fn moves_under_signals(count: u64, bytes: u64) {
 /// A thread of a program in vfork cannot stop. The others go on meanwhile, its child has its calls answered, and a move
 /// that waits for it comes about.
 #[test]
+#[ignore = "exhaustive: another state of a program"]
 fn a_program_with_a_thread_in_vfork_goes_on_and_moves_afterwards() {
     needs!(root, "c++");
     let directory = tempfile::tempdir().expect("make a temporary directory");

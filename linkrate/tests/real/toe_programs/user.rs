@@ -89,6 +89,7 @@ impl OfUser {
 }
 
 #[test]
+#[ignore = "exhaustive: the same without root"]
 fn a_user_has_programs_at_the_adapter_whatever_way_they_wait() {
     needs!(root, "c++", "setpriv");
     let lab = or_skip!(OfUser::start());
