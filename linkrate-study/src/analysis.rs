@@ -30,6 +30,7 @@ use linkrate_model::{Imported, Task};
 
 use crate::attribution;
 use crate::fleet::{self, missing_nodes};
+use crate::import::live;
 use crate::levels::Levels;
 use crate::quantity::{Interval, Measure, Quantity, Unit};
 use crate::results::{
@@ -106,6 +107,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
     claims::claim(&mut effects, method.family, method.minimum_effect, level_of_effects);
     let published = published::beside(study, &runs, &cells, level, level_of_effects);
     let is_imported = stored.plan.is_imported();
+    let in_blocks = !is_imported || live::is_live(study);
     let of_all = |planned: Duration, reported: fn(&Imported) -> Option<f64>| match is_imported {
         true => imported::of_all(stored, reported),
         false => Some(planned.as_secs_f64()),
@@ -123,7 +125,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
         },
         started_unix_ms: stored.plan.started_unix_ms,
         linkrate_version: stored.plan.linkrate_version.clone(),
-        seed: method.seed.filter(|_| !is_imported),
+        seed: method.seed.filter(|_| in_blocks),
         run_seconds: of_all(method.run, |run| run.found.seconds),
         warm_up_seconds: of_all(method.warm_up, |run| run.asked.warm_up_seconds),
         confidence: method.confidence,
@@ -139,7 +141,7 @@ fn of_alike(stored: &StoredStudy) -> StudyResults {
             .as_ref()
             .map_or_else(|| "still running, or killed".to_owned(), Ended::to_string),
         // runs of other programs are in no blocks
-        blocks: if is_imported { 0 } else { runs.whole_blocks(study) },
+        blocks: if in_blocks { runs.whole_blocks(study) } else { 0 },
         fleet: fleet::results::of(stored),
         imported: imported::runs(stored),
         windows: knee::of(&cells),

@@ -46,7 +46,7 @@ pub fn all() -> &'static [Builtin] {
     built_in! {
         "tso" "tso-files" "tso-store" "ten-gigabit" "apa" "apa-router"
         "atm" "atm-adapters" "atm-lane" "atm-binding" "toe" "toe-worth-it"
-        "jumbo-today" "big-tcp" "cell-tax" "failover" "offload-ladder" "message-size"
+        "jumbo-today" "big-tcp" "interrupts" "cell-tax" "failover" "offload-ladder" "message-size"
         "request-response" "latency-under-load" "peer" "zero-copy" "a-a"
     }
 }
@@ -313,6 +313,21 @@ mod tests {
         }
         let quick = form(study).unwrap();
         assert_eq!((quick.cells.len(), quick.published.len()), (6, 3));
+    }
+
+    #[test]
+    fn the_study_of_interrupts_asks_at_each_load_by_an_open_loop() {
+        let study = built_in("interrupts");
+        assert_eq!(study.cells.len(), 3 * 4 + 4);
+        let compared = crate::analysis::effects::comparisons(&study);
+        assert!(compared.iter().all(|one| one.factor == "interrupts"));
+        for cell in &study.cells {
+            let Task::Workload(workload) = &cell.spec.task else { panic!("idle cell") };
+            assert_eq!(cell.spec.is_transactional(), workload.request_rate_per_s.is_some());
+            let knobs = &cell.spec.interface.port;
+            assert!(knobs.rx_usecs.is_some() || knobs.adaptive_rx == Some(true), "{}", cell.levels);
+        }
+        assert_eq!(form(study).unwrap().cells.len(), 6);
     }
 
     #[test]

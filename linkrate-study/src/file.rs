@@ -24,6 +24,7 @@ mod fleet;
 mod interfaces;
 mod method;
 mod mix;
+mod named;
 mod published;
 mod question;
 mod quick;

@@ -5,6 +5,8 @@
 //! are in no blocks: no factor has effects, and so nothing is claimed. A store wants a block for each run; it
 //! is the number of the run within its cell.
 
+pub mod live;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

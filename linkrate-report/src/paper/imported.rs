@@ -45,11 +45,18 @@ pub fn method(results: &StudyResults) -> Vec<(&'static str, String)> {
         ("Cells", "The system under test is the machine on which the program wrote its output; the clients are its \
          peer. Runs of the same test with the same settings are one cell."
             .to_owned()),
-        ("Statistics", format!(
-            "Intervals are {confidence} t intervals over the runs of a cell, which are taken as \
-             independent. The runs are in no blocks: which runs belong together, and what else changed \
-             between them, is not known. Therefore no effects are computed."
-        )),
+        ("Statistics", match results.effects.is_empty() {
+            true => format!(
+                "Intervals are {confidence} t intervals over the runs of a cell, which are taken as \
+                 independent. The runs are in no blocks: which runs belong together, and what else changed \
+                 between them, is not known. Therefore no effects are computed."
+            ),
+            false => format!(
+                "Each block ran both commands once, in random order (seed {}). Intervals of a cell are {confidence} t \
+                 intervals over its runs; those of the effect are over the ratios within blocks.",
+                results.seed.unwrap_or_default()
+            ),
+        }),
     ];
     if let Some(seconds) = results.run_seconds {
         all.push(("Runs", format!("Each run measured {seconds} s.")));

@@ -59,9 +59,7 @@ pub fn answer(
 /// Whether the results have an answer of this form: something is compared on one pair of hosts, or would be if runs counted.
 pub fn has_answer(results: &StudyResults) -> bool {
     let nothing_counts = results.cells.iter().all(|cell| cell.runs == 0);
-    results.fleet.is_none()
-        && results.imported.is_empty()
-        && (!results.effects.is_empty() || nothing_counts)
+    results.fleet.is_none() && (!results.effects.is_empty() || nothing_counts)
 }
 
 /// Lines without a blank one between them.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use linkrate_model::Imported;
 
+use crate::import::live;
 use crate::levels::Levels;
 use crate::results::ImportedRun;
 use crate::store::{StoredRun, StoredStudy};
@@ -78,11 +79,15 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
             .collect();
         names.join(", ")
     };
-    let mut found = vec![format!(
-        "The figures are those of other programs, imported as {} from {}. {NEVER_TOLD}",
-        plural(all.len(), "run"),
-        plural(files.len(), "file")
-    )];
+    let is_live = live::is_live(&stored.plan.study);
+    let from = match is_live {
+        true => format!("printed by two commands in {}", plural(all.len(), "run")),
+        false => {
+            let (runs, files) = (plural(all.len(), "run"), plural(files.len(), "file"));
+            format!("those of other programs, imported as {runs} from {files}")
+        }
+    };
+    let mut found = vec![format!("The figures are {from}. {NEVER_TOLD}")];
     let (none, some) = (listed(true), listed(false));
     if !none.is_empty() {
         found.push(format!("No imported run has: {none}."));
@@ -90,7 +95,9 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
     if !some.is_empty() {
         found.push(format!("Some imported runs do not tell: {some}."));
     }
-    found.push(NOT_PAIRED.to_owned());
+    if !is_live {
+        found.push(NOT_PAIRED.to_owned());
+    }
     let mut known = BTreeSet::new();
     let copies = all.iter().filter(|run| !known.insert(run.fingerprint())).count();
     if copies > 0 {

@@ -163,10 +163,11 @@ fn blame(
             return (at, placed.path.clone());
         }
     }
+    let named = question.factors.iter().zip(choice).flat_map(|(of, index)| of.set_by(*index));
     let brought = || {
         let matching = brought.whens.iter().filter(|when| when.matches(question, choice));
         let mixed = brought.mix.iter().flat_map(|mixed| &mixed.settings);
-        mixed.chain(matching.flat_map(|when| &when.set))
+        named.clone().chain(mixed).chain(matching.flat_map(|when| &when.set))
     };
     for key in [cause.key, cause.other] {
         let found = brought().chain(&question.settings).find(|setting| setting.key == key);
@@ -193,6 +194,10 @@ fn check_used(
     let kinds: Vec<Vec<Protocol>> = choices.iter().map(kinds).collect();
     for (question, kinds) in questions.iter().zip(&kinds) {
         for placed in &question.factors {
+            if let Some(sets) = &placed.sets {
+                sets.iter().flatten().for_each(|setting| sound &= used(reader, setting, kinds));
+                continue;
+            }
             let name = &placed.factor.name;
             let mut unused = kinds.iter().filter(|kind| !keys::is_used(name, **kind));
             // of a mix one workload is enough
@@ -213,7 +218,10 @@ fn check_used(
     }
     for setting in common {
         // a part with a setting or a factor of its own does not take the common one
-        let takes = |question: &Question| question.settings.iter().any(|set| set.at == setting.at);
+        let takes = |question: &Question| {
+            let always = question.factors.iter().any(|placed| placed.always_sets(&setting.key));
+            !always && question.settings.iter().any(|set| set.at == setting.at)
+        };
         let kinds: Vec<Protocol> = questions
             .iter()
             .zip(&kinds)
@@ -221,7 +229,7 @@ fn check_used(
             .flat_map(|(_, kinds)| kinds.iter().copied())
             .collect();
         if kinds.is_empty() {
-            let message = "no part uses this setting: each part sets its own".to_owned();
+            let message = "no cell uses this setting: each part or level sets its own".to_owned();
             let hint = Some("leave it out of [workload]".to_owned());
             reader.error(setting.at, &setting.path, message, hint);
             sound = false;

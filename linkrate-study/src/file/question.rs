@@ -3,6 +3,7 @@
 use linkrate_model::{Protocol, TestbedSpec};
 use toml::de::DeValue;
 
+use super::named;
 use super::reader::{Entry, Reader, Table, described};
 use crate::bounds::{MAX_CELLS, MAX_LEVELS};
 use crate::keys::{self, KeyError, Setup, Values};
@@ -15,6 +16,32 @@ pub(super) struct PlacedFactor {
     pub(super) path: String,
     pub(super) key_at: usize,
     pub(super) levels_at: Vec<usize>,
+    /// What each level sets, where the factor is no setting but has a name of the file's own.
+    pub(super) sets: Option<Vec<Vec<Setting>>>,
+}
+
+impl PlacedFactor {
+    /// What a level sets; empty where the factor is a setting itself.
+    pub(super) fn set_by(&self, level: usize) -> &[Setting] {
+        self.sets.as_ref().and_then(|sets| sets.get(level)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A setting that some level has, if it sets what `key` sets.
+    fn setting(&self, key: &str) -> Option<&Setting> {
+        let mut all = self.sets.iter().flatten().flatten();
+        all.find(|setting| keys::overlap(&setting.key, key))
+    }
+
+    /// Whether it sets what `key` sets, itself or in some level.
+    pub(super) fn overlaps(&self, key: &str) -> bool {
+        keys::overlap(&self.factor.name, key) || self.setting(key).is_some()
+    }
+
+    /// Whether no level leaves `key` as it is.
+    pub(super) fn always_sets(&self, key: &str) -> bool {
+        let has = |level: &Vec<Setting>| level.iter().any(|set| keys::overlap(&set.key, key));
+        self.sets.as_ref().is_some_and(|levels| levels.iter().all(has))
+    }
 }
 
 #[derive(Clone)]
@@ -46,9 +73,11 @@ impl Question {
     /// default.
     pub(super) fn level(&self, choice: &[usize], key: &str) -> Option<&Level> {
         let factor = self.factors.iter().zip(choice).find(|(placed, _)| placed.factor.name == key);
-        match factor {
-            Some((placed, index)) => placed.factor.levels.get(*index),
-            None => self.settings.iter().find(|set| set.key == key).map(|set| &set.level),
+        let mut named = self.factors.iter().zip(choice).flat_map(|(of, index)| of.set_by(*index));
+        match (factor, named.find(|set| set.key == key)) {
+            (Some((placed, index)), _) => placed.factor.levels.get(*index),
+            (None, Some(set)) => Some(&set.level),
+            (None, None) => self.settings.iter().find(|set| set.key == key).map(|set| &set.level),
         }
     }
 
@@ -65,22 +94,20 @@ impl Question {
     /// Every choice of one level per factor; the last factor varies fastest.
     pub(super) fn choices(&self, testbed: &TestbedSpec) -> Vec<Choice> {
         let mut base = Setup { clients: testbed.clients, ..Setup::default() };
-        for setting in &self.settings {
-            // every setting and every level was applied once before, and apply looks at nothing
-            // else
-            let _ = keys::apply(&mut base, &setting.key, &setting.level);
-        }
+        apply_all(&mut base, &self.settings);
         let mut setups = vec![(Vec::new(), base)];
         for placed in &self.factors {
             let mut wider = Vec::with_capacity(setups.len() * placed.factor.levels.len());
             for (choice, setup) in &setups {
                 for (index, level) in placed.factor.levels.iter().enumerate() {
                     let mut setup = setup.clone();
-                    if keys::apply(&mut setup, &placed.factor.name, level).is_ok() {
-                        let mut choice = choice.clone();
-                        choice.push(index);
-                        wider.push((choice, setup));
+                    match &placed.sets {
+                        Some(_) => apply_all(&mut setup, placed.set_by(index)),
+                        None => apply_one(&mut setup, &placed.factor.name, level),
                     }
+                    let mut choice = choice.clone();
+                    choice.push(index);
+                    wider.push((choice, setup));
                 }
             }
             setups = wider;
@@ -92,6 +119,15 @@ impl Question {
         let levels = self.factors.iter().map(|placed| placed.factor.levels.len());
         levels.fold(1, usize::saturating_mul)
     }
+}
+
+/// Every setting and every level was applied once before, and apply looks at nothing else.
+fn apply_one(setup: &mut Setup, key: &str, level: &Level) {
+    let _ = keys::apply(setup, key, level);
+}
+
+pub(super) fn apply_all(setup: &mut Setup, settings: &[Setting]) {
+    settings.iter().for_each(|set| apply_one(setup, &set.key, &set.level));
 }
 
 /// The only question of a study without parts; `None` after an error.
@@ -256,7 +292,13 @@ fn at_home(reader: &mut Reader<'_>, entry: &Entry<'_>, testbed: &TestbedSpec) ->
     true
 }
 
-fn refuse(reader: &mut Reader<'_>, entry: &Entry<'_>, at: usize, error: &KeyError, noun: &str) {
+pub(super) fn refuse(
+    reader: &mut Reader<'_>,
+    entry: &Entry<'_>,
+    at: usize,
+    error: &KeyError,
+    noun: &str,
+) {
     let (message, hint) = error.parts(noun);
     reader.error(at, &entry.path(), message, hint);
 }
@@ -275,6 +317,13 @@ fn factors(
     for entry in &table.entries {
         if reader.is_full() {
             return None;
+        }
+        if let Some(levels) = entry.own_table() {
+            match named::read(reader, entry, levels, testbed) {
+                Some(factor) => factors.push(factor),
+                None => sound = false,
+            }
+            continue;
         }
         if !at_home(reader, entry, testbed) {
             sound = false;
@@ -303,6 +352,7 @@ fn factors(
             None => sound = false,
         }
     }
+    sound &= named::apart(reader, &factors);
     sound.then_some(factors)
 }
 
@@ -356,7 +406,7 @@ fn factor(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Option<PlacedFactor> {
     }
     let factor = Factor { name: entry.name.clone(), levels, effects: true };
     let (path, key_at) = (entry.path(), entry.key_at());
-    sound.then_some(PlacedFactor { factor, path, key_at, levels_at })
+    sound.then_some(PlacedFactor { factor, path, key_at, levels_at, sets: None })
 }
 
 /// Whether two levels of a key set the same.

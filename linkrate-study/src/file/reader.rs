@@ -2,6 +2,7 @@
 //! on the way.
 
 use std::fmt::Display;
+use std::rc::Rc;
 use std::time::Duration;
 
 use linkrate_model::clean::is_harmful;
@@ -35,7 +36,7 @@ pub(super) struct Reader<'t> {
 /// One `key = value`.
 pub(super) struct Entry<'t> {
     /// The table's name with a dot, empty for the top level.
-    prefix: &'static str,
+    prefix: Rc<str>,
     pub(super) name: String,
     key_at: usize,
     value: Spanned<DeValue<'t>>,
@@ -60,9 +61,15 @@ impl<'t> Entry<'t> {
         self.value.get_ref()
     }
 
+    /// What is in it, where it is a table with names of the file's own.
+    pub(super) fn own_table(&self) -> Option<Table<'t>> {
+        let DeValue::Table(map) = self.value() else { return None };
+        Some(Table::new(&format!("{}.", self.path()), self.key_at, map.clone()))
+    }
+
     /// The table that it is; `None` after an error.
     pub(super) fn into_table(self, reader: &mut Reader<'_>) -> Option<Table<'t>> {
-        let prefix = match (self.prefix, self.name.as_str()) {
+        let prefix = match (&*self.prefix, self.name.as_str()) {
             (_, "testbed") => "testbed.",
             (_, "fleet") => "fleet.",
             ("part.", "factors") => "part.factors.",
@@ -102,7 +109,7 @@ impl<'t> Entry<'t> {
 
 /// A table, its entries in the order of the file.
 pub(super) struct Table<'t> {
-    prefix: &'static str,
+    prefix: Rc<str>,
     /// Where the table stands, for errors about something it lacks.
     pub(super) at: usize,
     pub(super) entries: Vec<Entry<'t>>,
@@ -111,11 +118,12 @@ pub(super) struct Table<'t> {
 }
 
 impl<'t> Table<'t> {
-    fn new(prefix: &'static str, at: usize, map: DeTable<'t>) -> Self {
+    fn new(prefix: &str, at: usize, map: DeTable<'t>) -> Self {
+        let prefix: Rc<str> = prefix.into();
         let mut entries: Vec<Entry<'t>> = map
             .into_iter()
             .map(|(key, value)| Entry {
-                prefix,
+                prefix: Rc::clone(&prefix),
                 key_at: key.span().start,
                 name: key.into_inner().into_owned(),
                 value,

@@ -608,7 +608,7 @@ fn explains_an_invalid_part() {
     let text = PARTS.replace("gro = [true, false]", "socket = [\"1 MiB\"]");
     let text = text.replace("kind = \"request", "socket = \"2 MiB\"\nkind = \"request");
     let error = errors(&text);
-    let unused = "t.toml:5:1: workload.socket: no part uses this setting: each part sets its own; \
+    let unused = "t.toml:5:1: workload.socket: no cell uses this setting: each part or level sets its own; \
                   leave it out of [workload]";
     assert_eq!(error, [unused]);
 }

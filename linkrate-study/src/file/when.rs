@@ -126,8 +126,11 @@ fn clashes(
     choice: &[usize],
     earlier: &[When],
 ) -> bool {
-    if question.factors.iter().any(|placed| keys::overlap(&placed.factor.name, &set.key)) {
-        let message = "is a factor".to_owned();
+    if let Some(placed) = question.factors.iter().find(|placed| placed.overlaps(&set.key)) {
+        let message = match keys::overlap(&placed.factor.name, &set.key) {
+            true => "is a factor".to_owned(),
+            false => format!("is set by factor {}", placed.factor.name),
+        };
         let hint = Some("remove it from set, or from the factors".to_owned());
         reader.error(set.at, &set.path, message, hint);
         return true;

@@ -6,7 +6,7 @@ use crate::analysis::analyse;
 use crate::comparison::{ComparisonError, Criteria, Finding, compare};
 use crate::store::{Store, StoreError, StoredStudy, write_imported};
 
-fn run(file: &str, direction: Direction, rate: f64) -> Imported {
+pub(super) fn run(file: &str, direction: Direction, rate: f64) -> Imported {
     let mut found = Found { seconds: Some(10.0), ..Found::default() };
     match direction {
         Direction::Receive => found.receive_bits_per_second = Some(rate),

@@ -59,6 +59,7 @@ const EXAMPLES: &[Examples] = &[
         &[
             ("linkrate compare results/before results/after", ""),
             ("linkrate compare results/before results/after --allow kernel", "a new kernel"),
+            ("linkrate compare --live 'iperf3 -J -c HOST' 'iperf3 -J -Z -c HOST'", "in turn"),
         ],
     ),
     (

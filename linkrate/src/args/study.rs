@@ -125,7 +125,19 @@ pub struct StudyImportArgs {
 
 /// `linkrate compare`
 #[derive(Debug, Args)]
+#[command(after_help = "\
+With --live, BASELINE and CANDIDATE are two commands A and B, each of which measures once and prints what \
+linkrate import reads. They run in turn, in blocks of random order; exit status 5 says that B is worse.")]
 pub struct StudyCompareArgs {
+    /// Run two commands in turn instead, and judge B against A
+    #[arg(long, conflicts_with_all = ["baselines", "candidates", "allow", "session_scatter", "format", "output"])]
+    pub live: bool,
+    /// With --live: how often each command runs
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, value_parser = clap::value_parser!(u32).range(5..=1000))]
+    pub blocks: u32,
+    /// With --live: the results directory [default: results/live-DATE-TIME]
+    #[arg(long, value_name = "DIR", requires = "live")]
+    pub dir: Option<PathBuf>,
     /// The results directory to compare with
     #[arg(value_name = "BASELINE")]
     pub baseline: PathBuf,

@@ -3,6 +3,7 @@
 mod compare;
 mod import;
 mod ktap;
+mod live;
 pub(super) mod output;
 mod report;
 pub(super) mod run;
@@ -44,6 +45,7 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
         StudyCommand::Watch(arguments) => watch::watch(&arguments),
         StudyCommand::Report(arguments) => report::run(&arguments),
         StudyCommand::Import(arguments) => import::run(&arguments),
+        StudyCommand::Compare(arguments) if arguments.live => live::run(&arguments),
         StudyCommand::Compare(arguments) => compare::run(&arguments),
         StudyCommand::Trend(arguments) => trend::run(&arguments),
         StudyCommand::Schema { document } => {

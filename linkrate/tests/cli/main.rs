@@ -12,6 +12,7 @@ mod arguments;
 mod doctor;
 mod hostile;
 mod limit;
+mod live;
 mod metrics;
 mod results;
 mod sessions;

@@ -142,7 +142,7 @@ fn typed(without: &[&str]) -> String {
     words.join(" ")
 }
 
-fn signals() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn signals() -> Result<Arc<AtomicBool>, Failure> {
     interrupt::on_signal()
         .map_err(|error| Failure::new(Exit::Failure, format!("signal handlers: {error}")))
 }
