@@ -6,7 +6,6 @@
 use linkrate_model::knobs::{self, Merge, Values, Word};
 use linkrate_model::{ByteSize, MessageSize};
 
-use crate::import::live;
 use crate::keys::{self, Things};
 use crate::levels::{Level, Levels};
 use crate::study::PART;
@@ -57,7 +56,8 @@ pub fn level(name: &str, level: &Level) -> String {
     match (name, level) {
         // of imported runs: the level names the setting itself
         (_, Level::Text(text)) if is_unknown(text) => text.clone(),
-        ("rate" | "program" | "test" | live::FACTOR, Level::Text(text)) => text.clone(),
+        // of a study file, or of other programs
+        (_, Level::Text(text)) if keys::get(name).is_none() && name != PART => text.clone(),
         ("send-path", Level::Text(text)) => match text.as_str() {
             "plain" => "plain send".to_owned(),
             "msg-zerocopy" => "MSG_ZEROCOPY".to_owned(),
