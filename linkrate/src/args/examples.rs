@@ -232,6 +232,17 @@ mod tests {
         }
     }
 
+    /// Words as a shell reads them: quotes keep spaces.
+    fn split(line: &str) -> Vec<&str> {
+        let parts = line.split('\'').enumerate();
+        parts
+            .flat_map(|(number, part)| match number % 2 {
+                0 => part.split_whitespace().collect(),
+                _ => vec![part],
+            })
+            .collect()
+    }
+
     #[test]
     fn every_command_has_examples_that_are_read() {
         let mut commands = Vec::new();
@@ -242,7 +253,7 @@ mod tests {
         }
         for (words, _) in EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
             let words = words.split(" > ").next().unwrap_or_default();
-            let read = Cli::command().try_get_matches_from(words.split(' '));
+            let read = Cli::command().try_get_matches_from(split(words));
             assert!(read.is_ok(), "{words}: {}", read.unwrap_err());
         }
     }

@@ -127,7 +127,8 @@ fn a_device_that_cuts_tiny_frames_is_the_verdict() {
 #[test]
 fn a_queue_discipline_with_a_rate_is_the_verdict() {
     needs!(root, "tc");
-    let mut lab = lab_of(&model("rate = \"1 Gbit/s\""), None);
+    // a full gigabit takes most of the device's CPU, which a shared machine may not leave it
+    let mut lab = lab_of(&model("rate = \"500 Mbit/s\""), None);
     let pid = lab.testbed().expect("a testbed").sut.pid();
     let set = |words: &str| {
         let mut tc = inside(pid, "tc");
@@ -138,7 +139,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
     // one that has packets wait and limits nothing is not named
     for (words, expected) in [
         ("pfifo limit 1000", "link"),
-        ("tbf rate 500mbit burst 64kb latency 20ms", "queue_discipline"),
+        ("tbf rate 250mbit burst 64kb latency 20ms", "queue_discipline"),
     ] {
         set(words);
         let (bound, sentence) = or_skip!(judged(&mut lab, transmit()));
@@ -149,7 +150,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
             sentence.starts_with("limited by the queue discipline tbf of eth0 ("),
             "{sentence}"
         );
-        assert!(sentence.contains(" % of 500.0 Mb/s"), "{sentence}");
+        assert!(sentence.contains(" % of 250.0 Mb/s"), "{sentence}");
     }
     // the SUT sends little in the other direction, which its disciplines do not limit
     let receive = || run_of(stream(Direction::Receive, 131_072));
@@ -160,7 +161,7 @@ fn a_queue_discipline_with_a_rate_is_the_verdict() {
     let (pid, interface) = (testbed.clients[0].host.pid(), testbed.clients[0].interface.clone());
     let mut tc = inside(pid, "tc");
     tc.args(["qdisc", "replace", "dev", &interface, "root"]);
-    tc.args("tbf rate 500mbit burst 64kb latency 20ms".split(' '));
+    tc.args("tbf rate 250mbit burst 64kb latency 20ms".split(' '));
     assert!(tc.status().expect("run tc").success());
     let (bound, sentence) = or_skip!(judged(&mut lab, receive()));
     let named = format!("limited by the queue discipline tbf of client 0: {interface} (");
