@@ -112,8 +112,11 @@ impl Preview<'_> {
         line(
             "until",
             format!(
-                "every interval is within ±{} at {} confidence ({blocks}){budget}",
-                percent(method.precision),
+                "{} at {} confidence ({blocks}){budget}",
+                match method.find {
+                    Some(find) => format!("a change of {} would be found", percent(find)),
+                    None => format!("every interval is within ±{}", percent(method.precision)),
+                },
                 percent(method.confidence),
             ),
         );
@@ -206,6 +209,7 @@ impl Preview<'_> {
             "scale": study.testbed.scale,
             "confidence": method.confidence,
             "precision": method.precision,
+            "find": method.find,
             "min_blocks": method.min_blocks,
             "max_blocks": method.max_blocks,
             "run_seconds": method.run.as_secs_f64(),

@@ -12,6 +12,7 @@
 //! - [`paired`]: the ratio of two levels, paired within blocks
 //! - [`quotient`]: the quotient of two figures, paired within blocks
 //! - [`independent`]: the ratio of two sets of runs that share no blocks
+//! - [`power`]: the smallest change that would be found
 //! - [`stop`]: when it is enough
 //! - [`trend`]: whether figures drift
 //! - [`change_point`]: where the level of a series changes
@@ -32,6 +33,7 @@ pub mod mean_test;
 pub mod order;
 pub mod paired;
 pub mod pool;
+pub mod power;
 pub mod quotient;
 pub mod random;
 pub mod sample;

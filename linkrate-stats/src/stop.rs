@@ -36,8 +36,6 @@ pub struct Rule {
     pub min_blocks: u32,
     /// Most blocks.
     pub max_blocks: u32,
-    /// Half-width to reach, as a fraction of the mean.
-    pub precision: f64,
     /// No block is begun that would end after this much time, or after twice as much while there are fewer than the fewest
     /// blocks: a study that others disturbed would say nothing.
     pub budget: Option<Duration>,
@@ -72,6 +70,8 @@ pub struct StopInput {
     pub name: String,
     /// Its interval so far.
     pub interval: Interval,
+    /// Half-width to reach, as a fraction of the mean.
+    pub goal: f64,
 }
 
 /// How far the study is.
@@ -113,6 +113,8 @@ pub enum Wanting {
         name: String,
         /// Its half-width as a fraction of its mean.
         half_width: f64,
+        /// Half-width to reach, as a fraction of the mean.
+        goal: f64,
     },
 }
 
@@ -199,12 +201,14 @@ pub fn decide(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput]) -> De
         match widest(stop_inputs) {
             Widest::Unknown(name) => Wanting::Runs { name },
             // a fixed number of blocks ends for that reason alone
-            Widest::Known { half_width, .. }
-                if half_width <= rule.precision && rule.min_blocks < rule.max_blocks =>
+            Widest::Known { half_width, goal, .. }
+                if half_width <= goal && rule.min_blocks < rule.max_blocks =>
             {
                 return Decision::Stop(StopReason::Precision { blocks, half_width });
             }
-            Widest::Known { name, half_width } => Wanting::Precision { name, half_width },
+            Widest::Known { name, half_width, goal } => {
+                Wanting::Precision { name, half_width, goal }
+            }
         }
     };
     if blocks >= rule.max_blocks {
@@ -220,22 +224,25 @@ pub fn decide(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput]) -> De
 
 enum Widest {
     Unknown(String),
-    Known { name: String, half_width: f64 },
+    Known { name: String, half_width: f64, goal: f64 },
 }
 
+/// The figure that is furthest from its goal.
 fn widest(stop_inputs: &[StopInput]) -> Widest {
-    let mut found: Option<(&str, f64)> = None;
-    for StopInput { name, interval } in stop_inputs {
+    let mut found: Option<(&str, f64, f64)> = None;
+    for StopInput { name, interval, goal } in stop_inputs {
         match relative_half_width(interval) {
             // not a number is as good as no interval, and must not compare as precise
             None => return Widest::Unknown(name.clone()),
             Some(half) if half.is_nan() => return Widest::Unknown(name.clone()),
-            Some(half) if found.is_none_or(|(_, most)| half > most) => found = Some((name, half)),
+            Some(half) if found.is_none_or(|(_, most, of)| half / goal > most / of) => {
+                found = Some((name, half, *goal));
+            }
             Some(_) => {}
         }
     }
-    let (name, half_width) = found.unwrap_or(("", 0.0));
-    Widest::Known { name: name.to_owned(), half_width }
+    let (name, half_width, goal) = found.unwrap_or(("", 0.0, 1.0));
+    Widest::Known { name: name.to_owned(), half_width, goal }
 }
 
 /// An estimate of the blocks still to run: half-widths shrink with the square root of the number
@@ -249,9 +256,9 @@ pub fn blocks_to_go(rule: &Rule, progress: &Progress, stop_inputs: &[StopInput])
     } else {
         match widest(stop_inputs) {
             Widest::Unknown(_) => 1,
-            Widest::Known { half_width, .. } if half_width <= rule.precision => 0,
-            Widest::Known { half_width, .. } => {
-                let factor = (half_width / rule.precision).powi(2);
+            Widest::Known { half_width, goal, .. } if half_width <= goal => 0,
+            Widest::Known { half_width, goal, .. } => {
+                let factor = (half_width / goal).powi(2);
                 // a float beyond u32 becomes the largest u32, and the most blocks cap it
                 (((f64::from(blocks) * factor).ceil() as u32).saturating_sub(blocks)).max(1)
             }
@@ -275,7 +282,7 @@ mod coverage;
 mod tests {
     use super::*;
 
-    const RULE: Rule = Rule { min_blocks: 3, max_blocks: 10, precision: 0.025, budget: None };
+    const RULE: Rule = Rule { min_blocks: 3, max_blocks: 10, budget: None };
 
     fn after(blocks: u32) -> Progress {
         Progress { blocks, elapsed: Duration::ZERO, block_time: None }
@@ -283,7 +290,7 @@ mod tests {
 
     fn stop_inputs(name: &str, mean: f64, half: f64) -> StopInput {
         let interval = Interval { mean, low: Some(mean - half), high: Some(mean + half) };
-        StopInput { name: name.to_owned(), interval }
+        StopInput { name: name.to_owned(), interval, goal: 0.025 }
     }
 
     #[test]
@@ -318,7 +325,7 @@ mod tests {
     fn the_least_precise_figure_decides_and_is_named() {
         let figures =
             [stop_inputs("a", 100.0, 2.5), stop_inputs("b", 10.0, 0.5), stop_inputs("c", 1.0, 0.0)];
-        let Decision::Continue(Wanting::Precision { name, half_width }) =
+        let Decision::Continue(Wanting::Precision { name, half_width, .. }) =
             decide(&RULE, &after(5), &figures)
         else {
             panic!("stopped too early");
@@ -332,9 +339,26 @@ mod tests {
     }
 
     #[test]
+    fn the_figure_that_is_furthest_from_its_own_goal_decides() {
+        let figures = [
+            StopInput { goal: 0.05, ..stop_inputs("a", 100.0, 4.0) },
+            StopInput { goal: 0.01, ..stop_inputs("b", 100.0, 2.0) },
+        ];
+        let Decision::Continue(Wanting::Precision { name, goal, .. }) =
+            decide(&RULE, &after(5), &figures)
+        else {
+            panic!("stopped too early");
+        };
+        assert_eq!((name.as_str(), goal), ("b", 0.01));
+        assert_eq!(blocks_to_go(&RULE, &after(5), &figures), 5, "15, but for the most blocks");
+    }
+
+    #[test]
     fn a_figure_without_an_interval_is_not_precise() {
-        let lone =
-            StopInput { name: "a".into(), interval: Interval { mean: 1.0, low: None, high: None } };
+        let lone = StopInput {
+            interval: Interval { mean: 1.0, low: None, high: None },
+            ..stop_inputs("a", 1.0, 0.0)
+        };
         let broken = stop_inputs("a", f64::NAN, f64::NAN);
         for figure in [lone, broken] {
             assert_eq!(

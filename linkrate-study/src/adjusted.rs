@@ -16,11 +16,16 @@ pub struct Adjusted {
     pub budget: Option<Duration>,
     /// Half-width of intervals to reach, a fraction.
     pub precision: Option<f64>,
+    /// The change to be able to find, a fraction.
+    pub find: Option<f64>,
     /// Share of the model's rates at which links and bus run.
     pub scale: Option<f64>,
     /// Levels to keep, by factor; those of one factor add up.
     pub only: Vec<(String, String)>,
 }
+
+/// The most blocks of a study that is to find a change, where nobody says how many.
+pub const FIND_BLOCKS: u32 = 100;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdjustError {
@@ -49,6 +54,12 @@ impl Adjusted {
         let method = &mut study.method;
         (method.min_blocks, method.max_blocks) =
             self.blocks.unwrap_or((method.min_blocks, method.max_blocks));
+        if self.find.is_some() {
+            // as many as it takes, unless somebody says how many
+            let most = method.max_blocks.max(FIND_BLOCKS);
+            method.max_blocks = self.blocks.map_or(most, |(_, most)| most);
+            method.find = self.find;
+        }
         method.budget = self.budget.or(method.budget);
         method.precision = self.precision.unwrap_or(method.precision);
         study.testbed.scale = self.scale.unwrap_or(study.testbed.scale);
@@ -155,5 +166,28 @@ mod tests {
         let wrong = Adjusted { blocks: Some((9, 3)), ..Adjusted::default() };
         assert!(matches!(wrong.apply(study()), Err(AdjustError::Invalid(_))));
         assert!(Adjusted::default().is_empty());
+    }
+
+    #[test]
+    fn a_change_that_is_to_be_found_takes_the_blocks_that_it_takes() {
+        let find = |blocks| {
+            let adjusted = Adjusted { find: Some(0.01), blocks, ..Adjusted::default() };
+            adjusted.apply(study()).map(|study| study.method)
+        };
+        let method = find(None).unwrap();
+        assert_eq!((method.find, method.min_blocks, method.max_blocks), (Some(0.01), 5, 100));
+        assert_eq!(find(Some((6, 8))).unwrap().max_blocks, 8);
+        let error = find(Some((8, 8))).unwrap_err().to_string();
+        assert!(error.contains("find"), "{error}");
+        let alone = Adjusted {
+            find: Some(0.01),
+            only: ["offload=tso", "ports=1", "message=1 KiB"]
+                .map(|word| word.split_once('=').unwrap())
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .to_vec(),
+            ..Adjusted::default()
+        };
+        let error = alone.apply(study()).unwrap_err().to_string();
+        assert!(error.contains("nothing to compare"), "{error}");
     }
 }

@@ -230,6 +230,28 @@ fn a_pure_drift_is_hardly_ever_claimed() {
 }
 
 #[test]
+fn a_change_that_is_to_be_found_is_found_in_nine_of_ten_sessions() {
+    const FIND: f64 = 0.03;
+    let (mut found, mut all, mut blocks) = (0, 0, Vec::new());
+    for seed in 0..times(60, 400).into() {
+        let mut study = study(1, (5, 100), 0.0, seed);
+        study.method.find = Some(FIND);
+        let results = results(&study, Noise::Independent(0.02), 1.0 + FIND);
+        for effect in &results.effects {
+            let detectable = effect.detectable.unwrap();
+            assert!(detectable <= FIND + 1e-9, "{detectable} after {} blocks", results.blocks);
+            found += u32::from(effect.significant);
+            all += 1;
+        }
+        blocks.push(results.blocks);
+    }
+    println!("{found} of {all}, blocks {blocks:?}");
+    // who stops at a small scatter has a scatter that is small by chance, too
+    assert!(f64::from(found) > 0.8 * f64::from(all), "{found} of {all}");
+    assert!(blocks.iter().all(|blocks| (5..100).contains(blocks)), "{blocks:?}");
+}
+
+#[test]
 fn finds_differences() {
     for (noise, blocks) in [
         (Noise::Independent(0.02), (5, 30)),

@@ -17,7 +17,7 @@ use crate::quantity::{Interval, Measure, Quantity};
 use crate::store::{StoredPlan, StoredStudy};
 use crate::study::Study;
 use linkrate_stats::interval::{of_mean, relative_half_width};
-use linkrate_stats::stop::{self, Decision, Progress, Rule, Wanting};
+use linkrate_stats::stop::{self, Decision, Progress, Rule, StopInput, Wanting};
 
 /// A study at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -42,7 +42,7 @@ pub struct StudyProgress {
     pub precision: f64,
     /// Figures the stop rule looks at: those of the cells and every effect.
     pub metrics: u32,
-    /// Those within `precision`.
+    /// Those as precise as they must be.
     pub precise: u32,
     /// The least precise of them; absent until every figure has an interval.
     pub widest: Option<Widest>,
@@ -115,17 +115,19 @@ impl StudyProgress {
         let widths: Option<Vec<f64>> =
             figures.iter().map(|figure| relative_half_width(&figure.interval)).collect();
         let widest = widths.and_then(|widths| {
-            let most = widths.iter().zip(&figures).max_by(|(a, _), (b, _)| a.total_cmp(b));
+            let of_goal = |(half, figure): &(&f64, &StopInput)| **half / figure.goal;
+            let most = widths.iter().zip(&figures);
+            let most = most.max_by(|a, b| of_goal(a).total_cmp(&of_goal(b)));
             most.map(|(half, figure)| Widest { name: figure.name.clone(), half_width: *half })
         });
         let precise = figures.iter().filter(|figure| {
-            relative_half_width(&figure.interval).is_some_and(|half| half <= rule.precision)
+            relative_half_width(&figure.interval).is_some_and(|half| half <= figure.goal)
         });
         let timing = Timing::of(stored, blocks, now_unix_ms);
         let progress = timing.progress(blocks);
         let waits_for = match stop::decide(&Rule { budget: None, ..rule }, &progress, &figures) {
             _ if stored.ended.is_some() => None,
-            Decision::Continue(wanting) => Some(clause(&wanting, rule.precision)),
+            Decision::Continue(wanting) => Some(clause(&wanting)),
             Decision::Stop(_) => None,
         };
         let level = stop::level(method.confidence, blocks, method.max_blocks);
@@ -160,15 +162,15 @@ fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-fn clause(wanting: &Wanting, precision: f64) -> String {
+fn clause(wanting: &Wanting) -> String {
     match wanting {
         Wanting::Blocks { missing: 1 } => "one more block before precision counts".to_owned(),
         Wanting::Blocks { missing } => {
             format!("{missing} more blocks before precision counts")
         }
         Wanting::Runs { name } => format!("a second good run for {name}"),
-        Wanting::Precision { name, half_width } => {
-            format!("{name}: ±{:.2} %, expected ±{:.2} %", half_width * 100.0, precision * 100.0)
+        Wanting::Precision { name, half_width, goal } => {
+            format!("{name}: ±{:.2} %, expected ±{:.2} %", half_width * 100.0, goal * 100.0)
         }
     }
 }

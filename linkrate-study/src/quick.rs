@@ -101,6 +101,7 @@ pub fn form(study: Study) -> Result<Study, TooLong> {
         min_blocks: MIN_TO_CLAIM,
         max_blocks: blocks,
         budget: None,
+        find: None,
         ..study.method.clone()
     };
     for cell in &mut kept.cells {

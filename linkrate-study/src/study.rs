@@ -158,6 +158,9 @@ pub struct Method {
     pub confidence: f64,
     /// Half-width of the interval to reach, as a fraction of the mean.
     pub precision: f64,
+    /// The change that effects must be able to show in [nine of ten](linkrate_stats::power::POWER) such sessions, as a fraction;
+    /// it takes the place of the precision.
+    pub find: Option<f64>,
     /// Smallest effect that is claimed, as a fraction.
     pub minimum_effect: f64,
     /// Fewest blocks, at least 2.
@@ -205,12 +208,7 @@ impl Method {
 
     /// When a study with this method has run enough blocks.
     pub fn stop_rule(&self) -> Rule {
-        Rule {
-            min_blocks: self.min_blocks,
-            max_blocks: self.max_blocks,
-            precision: self.precision,
-            budget: self.budget,
-        }
+        Rule { min_blocks: self.min_blocks, max_blocks: self.max_blocks, budget: self.budget }
     }
 }
 

@@ -10,7 +10,6 @@ mod open_vswitch;
 use std::process::{Child, Command};
 
 use linkrate_model::{InterfaceKnobs, MessageSize, Model, Workload, model};
-use linkrate_study::executor::Executor;
 
 use common::{Failed, Iperf3, MESSAGE, ROUNDS, SECONDS, print_row};
 use open_vswitch::{OpenVSwitch, output};
@@ -38,7 +37,10 @@ fn unpaced() -> Result<(), Failed> {
     let turn = |hand_through| -> Result<f64, Failed> {
         let mut lab = common::lab(&common::testbed(unpaced_model(hand_through)?, 1)?)?;
         // sets the knobs, and warms up
-        lab.run(&common::run_spec(Workload::default(), common::all_on(), 1, Some(1), 1))?;
+        common::run(
+            &mut lab,
+            &common::run_spec(Workload::default(), common::all_on(), 1, Some(1), 1),
+        )?;
         common::iperf3_in(&mut lab, false)
     };
     let open_vswitch = if common::has("Open vSwitch", "ovs-vswitchd") {
@@ -83,7 +85,7 @@ fn paced() -> Result<(), Failed> {
         for _ in 0..ROUNDS {
             let workload = Workload { message, ..Workload::default() };
             let spec = common::run_spec(workload, interface.clone(), ports, Some(ports), SECONDS);
-            let measurement = lab.run(&spec)?;
+            let measurement = common::run(&mut lab, &spec)?;
             percents.push(measurement.traffic.bits_per_second() * 100.0 / limit);
         }
         print_row(name, &mut percents, "99 %");

@@ -13,7 +13,6 @@ use linkrate_model::{
     Balance, Direction, Event, Fault, InterfaceKnobs, MessageSize, Model, RunSpec, TestbedSpec,
     Workload, model,
 };
-use linkrate_study::executor::Executor;
 
 use common::{Failed, MESSAGE, ROUNDS, SECONDS, print_row, print_row_of_least};
 
@@ -74,7 +73,7 @@ fn throughput(
     let message = MessageSize::Fixed(MESSAGE);
     let workload = Workload { message, direction, ..Workload::default() };
     let spec = common::run_spec(workload, interface, clients, Some(ports), SECONDS);
-    Ok(lab.run(&spec)?.traffic.bits_per_second())
+    Ok(common::run(lab, &spec)?.traffic.bits_per_second())
 }
 
 /// One port without a rate, with two clients behind a switch, beside an aggregate of two such ports.
@@ -158,7 +157,7 @@ fn carrier() -> Result<(), Failed> {
                 warm_up: Duration::from_secs(2),
                 ..common::run_spec(workload, interface, clients, Some(2), 1)
             };
-            let failure = lab.run(&spec)?.failure.ok_or("a run with an event")?;
+            let failure = common::run(&mut lab, &spec)?.failure.ok_or("a run with an event")?;
             let found_ns = failure.host_detected_ns.ok_or("not detected")?;
             let moved_ns = failure.host_moved_ns.ok_or("no connection moved")?;
             detected.push(found_ns as f64 / 1e6);

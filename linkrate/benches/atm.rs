@@ -7,7 +7,6 @@ use linkrate_adapter::pacing::Line;
 use linkrate_adapter::{LinkLaw, atm_line};
 use linkrate_model::spec::Adapter;
 use linkrate_model::{BitRate, Direction, InterfaceKnobs, TestbedSpec, Workload, model};
-use linkrate_study::executor::Executor;
 
 use common::{Failed, SECONDS, print_row};
 
@@ -69,7 +68,7 @@ fn rates(name: &str, ports: u32, direction: Direction) -> Result<(), Failed> {
         let workload = Workload { direction, ..Workload::default() };
         let knobs = InterfaceKnobs::default();
         let spec = common::run_spec(workload, knobs, ports, Some(ports), SECONDS);
-        let run = lab.run(&spec)?;
+        let run = common::run(&mut lab, &spec)?;
         percents.push(run.traffic.bits_per_second() * 100.0 / limit);
         busy.push(run.sut_cpu.percent());
     }

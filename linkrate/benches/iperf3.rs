@@ -11,7 +11,6 @@ use linkrate_model::{
     CpuSet, InterfaceKnobs, Measurement, MessageSize, Protocol, ReceivePath, SendPath, TestbedSpec,
     Workload,
 };
-use linkrate_study::executor::Executor;
 
 use common::{Failed, MESSAGE, ROUNDS, SECONDS, print_row};
 
@@ -48,7 +47,7 @@ fn lab(sut: &CpuSet, clients: &CpuSet) -> Result<Lab, Failed> {
 
 fn measured(lab: &mut Lab, workload: Workload) -> Result<Measurement, Failed> {
     let interface = InterfaceKnobs::default();
-    Ok(lab.run(&common::run_spec(workload, interface, 1, None, SECONDS))?)
+    common::run(lab, &common::run_spec(workload, interface, 1, None, SECONDS))
 }
 
 fn stream(lab: &mut Lab, send_path: SendPath, receive_path: ReceivePath) -> Result<f64, Failed> {

@@ -13,7 +13,6 @@ use linkrate_model::knobs::PortRequest;
 use linkrate_model::{
     ByteSize, CpuSet, Direction, InterfaceKnobs, Measurement, MessageSize, Offload, Workload, model,
 };
-use linkrate_study::executor::Executor;
 use linkrate_sys::clock::monotonic_ns;
 use linkrate_sys::doorbell::Doorbell;
 use linkrate_sys::epoll::{Epoll, Readable, Watch};
@@ -156,5 +155,5 @@ fn run(
     };
     let message = MessageSize::Fixed(ByteSize(32 << 10));
     let workload = Workload { message, direction, ..Workload::default() };
-    Ok(lab.run(&common::run_spec(workload, interface, ports, Some(ports), SECONDS))?)
+    common::run(&mut lab, &common::run_spec(workload, interface, ports, Some(ports), SECONDS))
 }

@@ -9,7 +9,6 @@ use linkrate_model::knobs::{PortRequest, Toe};
 use linkrate_model::{
     ByteSize, Direction, InterfaceKnobs, Measurement, MessageSize, Model, Workload, model,
 };
-use linkrate_study::executor::Executor;
 
 use common::{Failed, ROUNDS, SECONDS, print_row, print_row_of_least};
 
@@ -59,7 +58,7 @@ fn compare(
         let port = PortRequest { toe: Some(toe), ..PortRequest::default() };
         let knobs = InterfaceKnobs { port, ..InterfaceKnobs::default() };
         let spec = common::run_spec(workload, knobs, 1, Some(1), SECONDS);
-        (figure.of)(&lab.run(&spec)?).ok_or_else(|| "nothing arrived".into())
+        (figure.of)(&common::run(lab, &spec)?).ok_or_else(|| "nothing arrived".into())
     };
     let [mut offs, mut ons, mut ratios] = [const { Vec::new() }; 3];
     for _ in 0..ROUNDS {

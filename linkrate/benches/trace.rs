@@ -8,7 +8,6 @@ use linkrate_model::workload::Protocol;
 use linkrate_model::{
     CpuMeter, Direction, InterfaceKnobs, Measurement, MessageSize, Workload, model,
 };
-use linkrate_study::executor::Executor;
 
 use common::{Failed, MESSAGE, ratio};
 
@@ -45,7 +44,7 @@ fn compare(lab: &mut Lab, name: &str, workload: Workload) -> Result<(), Failed> 
     let spec = common::run_spec(workload, InterfaceKnobs::default(), 1, Some(1), 1);
     let figures = |traces| -> Result<(f64, f64), Failed> {
         lab.testbed().ok_or("no testbed")?.trace(CpuMeter::Auto, traces)?;
-        let run = lab.run(&spec)?;
+        let run = common::run(lab, &spec)?;
         if run.sut_cpu.parts.is_some() != traces {
             return Err("what runs cannot be traced here".into());
         }

@@ -42,8 +42,6 @@ fn keep_drawing(bar: &ProgressBar) {
 #[derive(Debug)]
 pub struct StudyProgress {
     bar: ProgressBar,
-    /// Half-width to reach, as a fraction.
-    precision: f64,
     /// The widest figure after the last block, as a clause; empty without one.
     widest: String,
     /// The largest effect so far, as a clause; empty without one.
@@ -71,7 +69,6 @@ impl StudyProgress {
         bar.set_style(style("[{bar:24}] {elapsed}, {prefix}{msg}"));
         Self {
             bar,
-            precision: 0.0,
             widest: String::new(),
             effect: String::new(),
             last_line: None,
@@ -155,7 +152,6 @@ impl Observer for StudyProgress {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::SessionStarted { study, changed_facts, remaining, .. } => {
-                self.precision = study.method.precision;
                 if self.last_line.is_some() {
                     let cells = linkrate_report::words::count(study.cells.len(), "cell");
                     let time = whole_seconds(remaining.likely);
@@ -191,8 +187,9 @@ impl Observer for StudyProgress {
             }
             Event::BlockEnded { decision, remaining, effects, .. } => {
                 self.effect = largest_effect(effects).unwrap_or_default();
-                if let Decision::Continue(Wanting::Precision { name, half_width }) = decision {
-                    let [now, asked] = [half_width, &self.precision].map(|width| width * 100.0);
+                if let Decision::Continue(Wanting::Precision { name, half_width, goal }) = decision
+                {
+                    let [now, asked] = [half_width, goal].map(|width| width * 100.0);
                     self.widest = format!("; waits for ±{asked:.1} %, now ±{now:.1} %: {name}");
                 }
                 self.show_time(*remaining);

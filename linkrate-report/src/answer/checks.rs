@@ -4,7 +4,7 @@ use linkrate_stats::interval::{MIN_TO_CLAIM, relative_half_width};
 use linkrate_study::labels;
 use linkrate_study::levels::{Level, Levels};
 use linkrate_study::published::Basis;
-use linkrate_study::quantity::Interval;
+use linkrate_study::quantity::{Interval, Measure};
 use linkrate_study::results::{
     CellResult, Effect, PublishedKind, PublishedResult, StudyResults, figures,
 };
@@ -33,6 +33,7 @@ pub fn all(results: &StudyResults) -> Vec<Check> {
         incomplete(results),
         two_groups(results),
         precision(results),
+        power(results),
         hardware(results),
         published(results),
     ];
@@ -91,7 +92,8 @@ fn precision(results: &StudyResults) -> Option<Check> {
     // of runs of other programs no precision was asked
     let study =
         results.plan.as_ref().map(|plan| &plan.study).filter(|_| results.imported.is_empty())?;
-    let wanted = study.method.precision;
+    // where a change is to be found, precision is not asked for
+    let wanted = study.method.find.is_none().then_some(study.method.precision)?;
     let (worst, of) = widest(results)?;
     let goal = number::percent(wanted);
     let is_bad = worst > wanted;
@@ -111,6 +113,34 @@ fn precision(results: &StudyResults) -> Option<Check> {
         }
     };
     Some(Check { name: "Precision", text, is_bad })
+}
+
+/// Which change would have been found: of each measure the largest of the smallest ones.
+fn power(results: &StudyResults) -> Option<Check> {
+    let detectable = |measure: Measure| {
+        let of_measure = results.effects.iter().filter(|effect| effect.measure == measure);
+        let found = of_measure.filter_map(|effect| effect.detectable).reduce(f64::max)?;
+        Some((found, measure))
+    };
+    let asked = [Measure::ServiceDemand, Measure::Throughput, Measure::Transactions];
+    let found: Vec<_> = asked.into_iter().filter_map(detectable).collect();
+    let worst = found.iter().map(|(change, _)| *change).reduce(f64::max)?;
+    let shown = |change: f64| match change > 1.0 {
+        true => "over 100 %".to_owned(),
+        // rounded up: a smaller one would not be found
+        false => number::percent((change * 1000.0 - 1e-6).ceil() / 1000.0),
+    };
+    let changes =
+        found.iter().map(|(change, measure)| format!("{} ({})", shown(*change), measure.word()));
+    let changes = changes.collect::<Vec<_>>().join(", ");
+    let mut text = format!("9 of 10 such sessions find a change of {changes}");
+    let plan = results.plan.as_ref();
+    let asked = plan.and_then(|plan| plan.study.method.find);
+    let is_bad = asked.is_some_and(|asked| worst > asked);
+    if let Some(asked) = asked.filter(|_| is_bad) {
+        text.push_str(&format!("; goal {}", number::percent(asked)));
+    }
+    Some(Check { name: "Power", text, is_bad })
 }
 
 /// What carries over from an emulated adapter to hardware.

@@ -92,8 +92,15 @@ fn design(results: &StudyResults, plan: &StoredPlan) -> [(&'static str, String);
         .budget
         .map_or_else(String::new, |budget| format!(", within {}", format_duration(budget)));
     let mut stop = format!(
-        "{blocks}{budget}, until every interval is within {} of its mean.",
-        number::percent(method.precision)
+        "{blocks}{budget}, until {}.",
+        match method.find {
+            Some(find) =>
+                format!("9 of 10 such sessions would find a change of {}", number::percent(find)),
+            None => {
+                let precision = number::percent(method.precision);
+                format!("every interval is within {precision} of its mean")
+            }
+        }
     );
     if !results.stopped.is_empty() {
         stop.push_str(&format!(" The study ended: {}", sentence(&results.stopped)));

@@ -38,7 +38,7 @@ fn the_document_has_the_promised_shape() {
             "factor": "offload", "from": "none", "to": "tso", "at": {"direction": "transmit"},
             "measure": "service_demand", "ratio": {"mean": 0.167, "low": 0.162, "high": 0.172},
             "pairs": 5, "p": 0.0001, "adjusted_p": 0.001, "p_beyond": 0.0002, "adjusted_p_beyond": 0.002,
-            "significant": true, "different": false, "equivalent": false, "host_limited": null,
+            "significant": true, "different": false, "equivalent": false, "detectable": null, "host_limited": null,
             "same_as": null,
         })
     );

@@ -69,7 +69,7 @@ fn studies(
             let figures: Vec<StopInput> = runs
                 .iter()
                 .map(|runs| scatter.interval(runs, level(so_far)))
-                .map(|interval| StopInput { name: String::new(), interval })
+                .map(|interval| StopInput { name: String::new(), interval, goal: 0.025 })
                 .collect();
             let progress = Progress { blocks: so_far, elapsed: Duration::ZERO, block_time: None };
             if let Decision::Stop(_) = decide(rule, &progress, &figures) {
@@ -90,7 +90,7 @@ fn studies(
 const CONFIDENCE: f64 = 0.95;
 
 fn rule(min_blocks: u32, max_blocks: u32) -> Rule {
-    Rule { min_blocks, max_blocks, precision: 0.025, budget: None }
+    Rule { min_blocks, max_blocks, budget: None }
 }
 
 /// As the rule would have it without a price.

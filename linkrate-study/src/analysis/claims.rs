@@ -19,6 +19,7 @@ use crate::study::{Family, PART};
 use linkrate_stats::independent::holm;
 use linkrate_stats::interval::MIN_TO_CLAIM;
 use linkrate_stats::mean_test::MeanTest;
+use linkrate_stats::power;
 
 impl Probabilities {
     /// Those of a ratio that reaches so far, not adjusted. `minimum` is a fraction.
@@ -69,7 +70,7 @@ pub enum Shown {
     Nothing,
 }
 
-/// Says of each effect what is shown of it. `minimum` is a fraction, `level` that of the intervals.
+/// Says of each effect what is shown of it, and what would have been. `minimum` is a fraction, `level` that of the intervals.
 pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
     // what another effect says already is no question
     let judged = |effect: &&mut Effect| effect.pairs >= MIN_TO_CLAIM && effect.same_as.is_none();
@@ -89,12 +90,14 @@ pub fn claim(effects: &mut [Effect], family: Family, minimum: f64, level: f64) {
         let mut all: Vec<_> =
             of_family.iter_mut().map(|effect| &mut effect.probabilities).collect();
         Probabilities::adjust(&mut all, 1.0);
+        let tests = of_family.len();
         for effect in of_family {
             let shown = effect.probabilities.shown(&effect.ratio, level, minimum);
             let holds = effect.holds_at_equal_mix();
             effect.significant = shown == Shown::Beyond && holds;
             effect.different = shown == Shown::Different && holds;
             effect.equivalent = shown == Shown::Within;
+            effect.detectable = power::detectable(&effect.ratio, effect.pairs, level, tests);
         }
     }
 }

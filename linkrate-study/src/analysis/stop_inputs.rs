@@ -3,10 +3,12 @@
 use crate::analysis::effects::{self, Comparison};
 use crate::analysis::uncertainty;
 use crate::labels;
+use crate::levels::Level;
 use crate::quantity::Measure;
-use crate::study::Study;
+use crate::study::{Family, PART, Study};
 use linkrate_stats::interval::{of_mean, relative_half_width};
 use linkrate_stats::order;
+use linkrate_stats::power;
 use linkrate_stats::stop::{self, StopInput};
 
 use super::runs_by_cell::RunsByCell;
@@ -24,8 +26,8 @@ pub struct CellPrecision {
 }
 
 /// Every figure that must become precise: throughput (or transactions per second) and service
-/// demand of every cell, and every effect, after `blocks`. Those without any run are left out:
-/// they could never become precise. Intervals are of the [level](stop::level) that holds then, those
+/// demand of every cell, and every effect, after `blocks`; effects alone where a change is to be found. Those without
+/// any run are left out: they could never become precise. Intervals are of the [level](stop::level) that holds then, those
 /// of effects of [theirs](order::level_of_effects).
 pub fn stop_inputs(
     study: &Study,
@@ -39,6 +41,9 @@ pub fn stop_inputs(
 }
 
 pub fn of_cells(study: &Study, runs: &RunsByCell<'_>, blocks: u32) -> Vec<StopInput> {
+    if study.method.find.is_some() {
+        return Vec::new();
+    }
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     (0..study.cells.len()).flat_map(|index| of_cell(study, index, runs, level)).collect()
 }
@@ -51,6 +56,10 @@ pub fn of_effects(
 ) -> Vec<StopInput> {
     let level = stop::level(study.method.confidence, blocks, study.method.max_blocks);
     let level = order::level_of_effects(study.method.order, level);
+    let goal = match study.method.find {
+        Some(find) => power::half_width(find, blocks, level, tests(study, comparisons)),
+        None => study.method.precision,
+    };
     let mut found = Vec::new();
     for comparison in comparisons {
         let all = effects::compare(comparison, runs, level, study.method.minimum_effect);
@@ -67,10 +76,24 @@ pub fn of_effects(
                     labels::level(&effect.factor, &effect.from)
                 ),
                 interval: effect.ratio,
+                goal,
             });
         }
     }
     found
+}
+
+/// The most effects that can be judged together with one.
+fn tests(study: &Study, comparisons: &[Comparison]) -> usize {
+    let of = |part: Option<&Level>| -> usize {
+        let in_part = |one: &&Comparison| part.is_none_or(|part| one.at.get(PART) == Some(part));
+        comparisons.iter().filter(in_part).map(|one| one.measures.len()).sum()
+    };
+    match study.method.family {
+        Family::Effect => 1,
+        Family::Study => of(None),
+        Family::Part => comparisons.iter().map(|one| of(one.at.get(PART))).max().unwrap_or(1),
+    }
 }
 
 /// How precise each cell is after `blocks`, in the order of the cells.
@@ -108,7 +131,7 @@ fn of_cell(study: &Study, index: usize, runs: &RunsByCell<'_>, level: f64) -> Ve
             let uncertainty = uncertainty::of_cell(runs, index, measure);
             let interval = uncertainty.widen_mean(of_mean(&values, level)?);
             let name = format!("{} of {}", measure.word(), labels::cell(&cell.levels));
-            Some(StopInput { name, interval })
+            Some(StopInput { name, interval, goal: study.method.precision })
         })
         .collect()
 }

@@ -491,6 +491,7 @@ fn method(method: &Method) -> Values {
     let Method {
         confidence: _,
         precision: _,
+        find: _,
         minimum_effect: _,
         min_blocks: _,
         max_blocks: _,

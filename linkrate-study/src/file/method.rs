@@ -26,6 +26,7 @@ impl Default for Method {
         Self {
             confidence: 0.95,
             precision: 0.025,
+            find: None,
             minimum_effect: 0.02,
             min_blocks: 5,
             max_blocks: 30,
@@ -48,9 +49,10 @@ impl Default for Method {
 /// A key, and what its entry sets. A value that is refused leaves the default.
 type Setting = (&'static str, for<'t> fn(&mut Reader<'_>, Entry<'t>, &mut MethodRead<'t>));
 
-const SETTINGS: [Setting; 16] = [
+const SETTINGS: [Setting; 17] = [
     ("confidence", |r, e, m| set(&mut m.method.confidence, confidence(r, &e))),
     ("precision", |r, e, m| set(&mut m.method.precision, percent(r, &e, *PRECISIONS.start()))),
+    ("find", |r, e, m| m.method.find = percent(r, &e, *PRECISIONS.start())),
     ("minimum-effect", |r, e, m| set(&mut m.method.minimum_effect, percent(r, &e, 0.0))),
     ("blocks", |r, e, m| {
         if let Some(read) = blocks(r, e) {

@@ -105,7 +105,8 @@ pub(crate) fn stop_inputs(
             "mean rate of {} over all pairs",
             crate::labels::cell(&study.cells[cell].levels)
         );
-        Some(StopInput { name, interval: of_mean(&means.collect::<Vec<_>>(), level)? })
+        let interval = of_mean(&means.collect::<Vec<_>>(), level)?;
+        Some(StopInput { name, interval, goal: study.method.precision })
     };
     (0..study.cells.len()).filter_map(of_cell).collect()
 }

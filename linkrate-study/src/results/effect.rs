@@ -68,6 +68,10 @@ pub struct Effect {
     /// Whether there are at least five pairs and the whole interval lies within the minimum. An effect that is neither
     /// claimed nor excluded is open.
     pub equivalent: bool,
+    /// The smallest change that would be found in 9 of 10 sessions with the scatter of this one, as a fraction: of which adjusted_p
+    /// would show that it exists. Null where it is not judged.
+    #[schemars(range(min = 0))]
+    pub detectable: Option<f64>,
     /// Whether something other than the adapter limited the throughput of one of both cells, so that the effect is one
     /// of this machine. Null where nothing is known of it, or there is no adapter.
     pub host_limited: Option<bool>,
@@ -112,6 +116,7 @@ impl Effect {
             significant: false,
             different: false,
             equivalent: false,
+            detectable: None,
             host_limited: None,
             same_as: None,
         }

@@ -86,6 +86,14 @@ impl Study {
                 self.method.max_blocks
             );
         }
+        if self.method.find.is_some() {
+            let factors = self.parts.iter().flat_map(|part| &part.factors).chain(&self.factors);
+            let asked = |factor: &Factor| factor.effects && factor.levels.len() > 1;
+            ensure!(
+                self.fleet.is_none() && factors.into_iter().any(asked),
+                "find, but nothing to compare; expected a factor with two levels, and no fleet"
+            );
+        }
         self.method.check()
     }
 
@@ -122,6 +130,14 @@ impl Method {
             "confidence {confidence}, expected 0.5 to 0.9999"
         );
         ensure!(PRECISIONS.contains(precision), "precision {precision}, expected 0.0001 to 1");
+        if let Some(find) = self.find {
+            ensure!(PRECISIONS.contains(&find), "find {find}, expected 0.0001 to 1");
+            ensure!(
+                min_blocks < max_blocks,
+                "{max_blocks} blocks, expected a range: how many it takes to find a change follows \
+                 from their scatter"
+            );
+        }
         ensure!(
             (0.0..=1.0).contains(minimum_effect),
             "minimum effect {minimum_effect}, expected 0 to 1"

@@ -13,9 +13,11 @@ use linkrate_lab::{Lab, LabOptions};
 use linkrate_model::knobs::PortRequest;
 use linkrate_model::spec::Adapter;
 use linkrate_model::{
-    ByteSize, CpuSet, InterfaceKnobs, Model, Offload, RunSpec, Task, TestbedSpec, Workload,
+    ByteSize, CpuSet, InterfaceKnobs, Measurement, Model, Offload, RunSpec, Task, TestbedSpec,
+    Workload,
 };
 use linkrate_stats::interval;
+use linkrate_study::executor::Executor;
 
 const PORT: u16 = 5201;
 
@@ -111,6 +113,18 @@ pub fn run_spec(
         warm_up: Duration::from_millis(500),
         ..RunSpec::new(Task::Workload(workload), Duration::from_secs(seconds))
     }
+}
+
+/// Runs it in `lab`; again, up to three times, where others disturbed it.
+pub fn run(lab: &mut Lab, spec: &RunSpec) -> Result<Measurement, Failed> {
+    const AGAIN: usize = 3;
+    for _ in 0..AGAIN {
+        match lab.run(spec) {
+            Err(failure) if failure.disturbed => println!("repeated: {failure}"),
+            other => return Ok(other?),
+        }
+    }
+    Ok(lab.run(spec)?)
 }
 
 /// What TCP can get of a link in one direction, bits per second: full frames with timestamps have 52

@@ -334,6 +334,9 @@ pub struct ChangeArgs {
     /// Half-width of intervals to reach, for example 1%
     #[arg(long, value_name = "PERCENT", value_parser = parse_percent)]
     pub precision: Option<f64>,
+    /// Run as many blocks as it takes to find such a change in 9 of 10 sessions, for example 1%
+    #[arg(long, value_name = "PERCENT", value_parser = parse_percent, conflicts_with = "precision")]
+    pub find: Option<f64>,
     /// Share of the model's rates at which links and bus run, for example 0.3
     #[arg(long, value_name = "SHARE")]
     pub scale: Option<f64>,
@@ -346,6 +349,7 @@ impl ChangeArgs {
             blocks: self.blocks,
             budget: self.budget,
             precision: self.precision,
+            find: self.find,
             scale: self.scale,
             only: self.only.clone(),
         };

@@ -112,9 +112,8 @@ fn a_silent_unexpected_peer_on_a_test_socket_does_not_keep_settings_from_coming_
                 let document = finished.json();
                 let failures = document["failures"].as_array().expect("failures");
                 for failure in failures {
-                    let reason = failure["reason"].as_str().expect("a reason");
-                    // of the machine that runs the tests
-                    assert!(reason.contains("other programs used"), "{reason}");
+                    // by the machine that runs the tests
+                    assert_eq!(failure["disturbed"], true, "{failure}");
                 }
                 if failures.is_empty() {
                     let warnings = document["warnings"].to_string();
