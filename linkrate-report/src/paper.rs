@@ -160,6 +160,8 @@ impl<'a> Paper<'a> {
         let (agreement, mut trust): (Vec<Check>, Vec<Check>) =
             checks::all(results).into_iter().partition(|check| check.name == checks::PUBLISHED);
         trust.extend(checks::limited(results));
+        let power = checks::power(results);
+        trust.extend(power.filter(|power| trust.iter().all(|check| check.name != power.name)));
         let testbed = Testbed::of(results);
         let mut fleet = fleet::section(results)?;
         // what stands out among pairs is the answer of a fleet

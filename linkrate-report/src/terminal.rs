@@ -12,6 +12,7 @@ use linkrate_study::levels::Levels;
 use linkrate_study::quantity::{Measure, Quantity, Unit};
 use linkrate_study::results::{CellResult, Effect, StudyResults};
 
+use crate::answer::checks;
 use crate::answer::testbed::Testbed;
 use crate::layout::{self, GAP, Note, Paper, RULED, clean, filled, shape, trimmed};
 use crate::table::{NAME, NUMBER, REASON, Table, TableRow, WHOLE, headed};
@@ -217,11 +218,13 @@ impl Page<'_> {
         if !shown.is_empty() {
             parts.push(self.effect_rows(&shown));
         }
-        if counted {
-            let more = if shown.is_empty() { "" } else { " more" };
+        let more = if shown.is_empty() { "" } else { " more" };
+        let bare = format!("{bare}{more} effects have too few runs for an interval");
+        let power = checks::power(self.results).map(|check| check.text);
+        for text in Some(bare).filter(|_| counted).into_iter().chain(power) {
             let mut line = self.paper.new_table();
             line.load_style(TableStyle::new());
-            line.add_row([format!("{bare}{more} effects have too few runs for an interval")]);
+            line.add_row([text]);
             shape(&mut line, 0, false, false);
             parts.push(trimmed(&line));
         }

@@ -350,6 +350,32 @@ fn precision_is_that_of_the_stop_rule() {
 }
 
 #[test]
+fn power_is_that_of_the_effect_that_takes_the_largest_change() {
+    let mut results = of_the_adapter();
+    let power = |results: &StudyResults| checks::power(results).map(|check| check.text);
+    let judged = results.clone();
+    results.effects.iter_mut().for_each(|effect| effect.detectable = None);
+    assert_eq!(power(&results), None, "nothing is judged");
+    results = judged;
+    set(&mut results, Measure::ServiceDemand, |effect| {
+        let is_tso = effect.to == Level::Text("tso".to_owned());
+        effect.detectable = Some(if is_tso { 0.0561 } else { 0.011 });
+    });
+    set(&mut results, Measure::Throughput, |effect| effect.detectable = Some(0.0031));
+    let text = "9 of 10 such sessions find a change of 5.7 % (service demand), 0.4 % (throughput)";
+    assert_eq!(power(&results).as_deref(), Some(text));
+    // with a precision to reach, it is in the report alone
+    let shown = |results: &StudyResults| {
+        checks::all(results).into_iter().filter(|check| check.name == "Power").collect::<Vec<_>>()
+    };
+    assert!(shown(&results).is_empty());
+    let method = &mut results.plan.as_mut().expect("a plan").study.method;
+    method.find = Some(0.05);
+    let shown = shown(&results);
+    assert!(shown[0].is_bad && shown[0].text.ends_with("; goal 5 %"), "{shown:?}");
+}
+
+#[test]
 fn what_this_host_limits_is_not_in_the_range_without_the_driver() {
     let mut results = of_the_adapter();
     let hardware = |results: &StudyResults| {
