@@ -3,7 +3,7 @@
 //!
 //! `LocalAgent` starts the agent on this machine, in namespaces of its own or where the controller is;
 //! `Remote` starts it on another machine, through `ssh` or a step of Slurm, and brings the program along
-//! where it is missing (`deploy`), or in a named namespace of this one. [`PeerServer`] is no agent: a third-party program, which knows its own
+//! where it is missing (`deploy`), or in a namespace of this one that has a name or a process. [`PeerServer`] is no agent: a third-party program, which knows its own
 //! protocol alone. [`PeerMeasurement`] types how much a peer reports of a measurement: an agent reports
 //! everything, a third-party program its traffic alone.
 
@@ -11,6 +11,7 @@ mod deploy;
 mod elf;
 mod local;
 mod named_namespace;
+mod process_namespace;
 mod program;
 mod remote;
 mod report;
@@ -24,6 +25,7 @@ use crate::options::LabOptions;
 
 pub(crate) use local::{LAB, LENDS, LocalAgent, Namespaces};
 pub(crate) use named_namespace::NamedNamespace;
+pub(crate) use process_namespace::ProcessNamespace;
 pub use program::PeerServer;
 pub(crate) use remote::{Remote, Transport};
 pub(crate) use report::agents;

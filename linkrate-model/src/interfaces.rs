@@ -20,7 +20,7 @@ const DESTINATION_BYTES: usize = 255;
 pub const PEER_SERVER: &str = "linkrate";
 
 /// How a peer is written, for hints.
-pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\", \"interface://NAME\" or \"netns://NAME\", and \"?address=ADDRESS\" after it if \
+pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\", \"interface://NAME\", \"netns://NAME\" or \"pid://N\", and \"?address=ADDRESS\" after it if \
      needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or the short forms, \"ssh:HOST\"";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their peers.
@@ -64,7 +64,7 @@ impl Interfaces {
             return Err(InterfacesError::Mixed { one: first.clone(), other: other.clone() });
         }
         match (first.kind(), program) {
-            (Kind::Interface | Kind::Namespace | Kind::Program(_), Some(_)) => {
+            (Kind::Interface | Kind::Namespace | Kind::Process | Kind::Program(_), Some(_)) => {
                 Err(InterfacesError::NoPeerServer)
             }
             (_, program) => {
@@ -220,6 +220,14 @@ pub enum Peer {
         /// The address to use, where it has several on the interface's network.
         address: Option<Ipv4Addr>,
     },
+    /// The network namespace of a process of this machine, for example of a container. Its interface has a cable to the interface
+    /// under test.
+    Process {
+        /// The number of the process.
+        pid: u32,
+        /// The address to use, where it has several on the interface's network.
+        address: Option<Ipv4Addr>,
+    },
     /// A measuring third-party program, which reports on its traffic alone.
     Program {
         /// The program.
@@ -240,6 +248,7 @@ enum Kind {
     Slurm,
     Interface,
     Namespace,
+    Process,
     Program(Program),
 }
 
@@ -250,6 +259,7 @@ impl Peer {
             Self::Slurm { .. } => Kind::Slurm,
             Self::Interface { .. } => Kind::Interface,
             Self::Namespace { .. } => Kind::Namespace,
+            Self::Process { .. } => Kind::Process,
             Self::Program { program, .. } => Kind::Program(*program),
         }
     }
@@ -259,9 +269,14 @@ impl Peer {
         matches!(self, Self::Ssh { .. } | Self::Slurm { .. })
     }
 
+    /// Whether the client is an agent in a network namespace that this machine has already.
+    pub fn is_in_a_namespace(&self) -> bool {
+        matches!(self, Self::Namespace { .. } | Self::Process { .. })
+    }
+
     /// Whether the client has CPUs of its own. A program is taken for one on another machine.
     pub fn is_remote(&self) -> bool {
-        !matches!(self, Self::Interface { .. } | Self::Namespace { .. })
+        !matches!(self, Self::Interface { .. }) && !self.is_in_a_namespace()
     }
 
     /// The interface that moves; `None` for other clients.
@@ -271,6 +286,7 @@ impl Peer {
             Self::Ssh { .. }
             | Self::Slurm { .. }
             | Self::Namespace { .. }
+            | Self::Process { .. }
             | Self::Program { .. } => None,
         }
     }
@@ -282,7 +298,8 @@ impl Peer {
             Self::Ssh { .. }
             | Self::Slurm { .. }
             | Self::Interface { .. }
-            | Self::Namespace { .. } => None,
+            | Self::Namespace { .. }
+            | Self::Process { .. } => None,
         }
     }
 
@@ -293,7 +310,8 @@ impl Peer {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
             | Self::Interface { address, .. }
-            | Self::Namespace { address, .. } => *address = None,
+            | Self::Namespace { address, .. }
+            | Self::Process { address, .. } => *address = None,
             Self::Program { user, .. } => *user = None,
         }
         named.to_string()
@@ -305,7 +323,8 @@ impl Peer {
             Self::Ssh { address, .. }
             | Self::Slurm { address, .. }
             | Self::Interface { address, .. }
-            | Self::Namespace { address, .. } => *address,
+            | Self::Namespace { address, .. }
+            | Self::Process { address, .. } => *address,
             Self::Program { .. } => None,
         }
     }
@@ -322,6 +341,7 @@ impl fmt::Display for Peer {
             Self::Slurm { node, .. } => write!(f, "slurm:{node}")?,
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
             Self::Namespace { name, .. } => write!(f, "netns:{name}")?,
+            Self::Process { pid, .. } => write!(f, "pid:{pid}")?,
             Self::Program { program, host, port, user } => {
                 write!(f, "{program}:")?;
                 if let Some(user) = user {
@@ -418,8 +438,12 @@ impl FromStr for Peer {
                 Ok(Self::Namespace { name: rest.to_owned(), address })
             }
             "netns" => refused("the text after netns: is not the name of a network namespace"),
+            "pid" => match rest.parse() {
+                Ok(pid) if pid > 0 => Ok(Self::Process { pid, address }),
+                _ => refused("the text after pid: is not the number of a process"),
+            },
             _ => refused(
-                "it begins with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:",
+                "it begins with none of ssh:, slurm:, interface:, netns:, pid:, iperf3: and netperf:",
             ),
         }
     }
@@ -564,6 +588,8 @@ mod tests {
             "interface:eth2.7,10.0.0.2",
             "netns:lab2",
             "netns:lab-2,10.0.0.2",
+            "pid:4711",
+            "pid:1,10.0.0.2",
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
             "iperf3:[::1]:5202",
@@ -577,6 +603,7 @@ mod tests {
         for (uri, short) in [
             ("ssh://root@lab2:22?address=192.0.2.7", "ssh://root@lab2:22,192.0.2.7"),
             ("slurm://n2?address=10.0.0.2", "slurm:n2,10.0.0.2"),
+            ("pid://4711?address=10.0.0.2", "pid:4711,10.0.0.2"),
             ("interface://eth2", "interface:eth2"),
             ("netperf://lab2:12866/", "netperf:lab2:12866"),
             ("iperf3://mario@lab2:5202?key=/etc/key.pem", "iperf3:mario@lab2:5202,/etc/key.pem"),
@@ -591,7 +618,10 @@ mod tests {
     fn refuses_other_texts_with_the_expected_form() {
         for (text, reason) in [
             ("lab2", "names no way to reach the client"),
-            ("rsh:lab2", "with none of ssh:, slurm:, interface:, netns:, iperf3: and netperf:"),
+            (
+                "rsh:lab2",
+                "with none of ssh:, slurm:, interface:, netns:, pid:, iperf3: and netperf:",
+            ),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
             ("netperf:lab2,10.0.0.1", "netperf asks for no user"),
@@ -624,6 +654,10 @@ mod tests {
             ("netns:", "not the name of a network namespace"),
             ("netns:../init", "not the name of a network namespace"),
             ("netns:-all", "not the name of a network namespace"),
+            ("pid:0", "not the number of a process"),
+            ("pid:-1", "not the number of a process"),
+            ("pid:4294967296", "not the number of a process"),
+            ("pid:self", "not the number of a process"),
             ("ssh://lab2?key=x", "the text behind ? is neither"),
             ("iperf3://lab2?address=10.0.0.2", "the text behind ? is neither"),
         ] {
@@ -694,7 +728,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused_and_comes_back_as_it_went(
-            text in "(ssh:|slurm:|interface:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
+            text in "(ssh:|slurm:|interface:|netns:|pid:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
         ) {
             if let Ok(end) = text.parse::<Peer>() {
                 prop_assert_eq!(&end.to_string().parse::<Peer>().unwrap(), &end);

@@ -183,7 +183,7 @@ fn words_of(peer: &Peer) -> Vec<String> {
             let user = user.as_ref().map(|user| format!("@{}", user.name)).unwrap_or_default();
             format!("{host}{user}")
         }
-        Peer::Interface { .. } | Peer::Namespace { .. } => String::new(),
+        Peer::Interface { .. } | Peer::Namespace { .. } | Peer::Process { .. } => String::new(),
     };
     let words = reached.split(['@', ':', '/', '[', ']']);
     let is_name = |word: &&str| {

@@ -24,7 +24,8 @@ use crate::host::{Client, Host};
 use crate::options::LabOptions;
 use crate::participants::Participants;
 use crate::peer::{
-    LAB, LENDS, LocalAgent, NamedNamespace, PeerServer, Reach, Remote, Slurm, Ssh, Transport,
+    LAB, LENDS, LocalAgent, NamedNamespace, PeerServer, ProcessNamespace, Reach, Remote, Slurm,
+    Ssh, Transport,
 };
 use crate::placement::Placement;
 
@@ -73,9 +74,7 @@ pub(crate) fn build(
     // interface is an error before anything starts elsewhere
     let lent = on.clients.iter().filter_map(|end| match end {
         Peer::Interface { name, .. } => Some(name.clone()),
-        Peer::Ssh { .. } | Peer::Slurm { .. } | Peer::Namespace { .. } | Peer::Program { .. } => {
-            None
-        }
+        _ => None,
     });
     sut.keep(names.iter().cloned().chain(lent).collect())?;
     let (mut hosts, mut programs) = (Vec::new(), Vec::new());
@@ -115,7 +114,7 @@ pub(crate) fn join(
         let facts = describe(&mut sut, sut_interface)?;
         let path = path::find(&mut sut, &mut host, &facts, end)?;
         await_link(&mut host, &path.interface)?;
-        if end.is_agent_elsewhere() || matches!(end, Peer::Namespace { .. }) {
+        if end.is_agent_elsewhere() || end.is_in_a_namespace() {
             host.keep(vec![path.interface.clone()])?;
         }
         clients.push(Client {
@@ -157,6 +156,10 @@ fn start(
     placement: &Placement,
     options: &LabOptions,
 ) -> Result<Host, LabError> {
+    let inside = |transport: &dyn Transport| {
+        let (program, cpus) = (&on.program, Some(&placement.clients));
+        Remote { transport, program, cpus }.start(&end.name(), options)
+    };
     match end {
         Peer::Ssh { .. } | Peer::Slurm { .. } => {
             let host = elsewhere(end, &on.program, spec.client_cpus.as_ref(), options)?;
@@ -184,11 +187,8 @@ fn start(
             sut.order(&Request::Lend { name: name.clone(), pid: host.pid() })?;
             Ok(host)
         }
-        Peer::Namespace { name, .. } => {
-            let transport = &NamedNamespace { name };
-            let (program, cpus) = (&on.program, Some(&placement.clients));
-            Remote { transport, program, cpus }.start(&end.name(), options)
-        }
+        Peer::Namespace { name, .. } => inside(&NamedNamespace { name }),
+        Peer::Process { pid, .. } => inside(&ProcessNamespace::of(*pid)?),
         Peer::Program { .. } => elsewhere(end, &on.program, None, options),
     }
 }
@@ -206,10 +206,12 @@ pub(crate) fn elsewhere(
     match end {
         Peer::Ssh { destination, .. } => by(&Ssh { destination }),
         Peer::Slurm { node, .. } => by(&Slurm::find(node, options)?),
-        Peer::Interface { .. } | Peer::Namespace { .. } => Err(LabError::Invalid {
-            what: format!("{end} is of this machine"),
-            hint: "use ssh:HOST or slurm:NODE for another machine".to_owned(),
-        }),
+        Peer::Interface { .. } | Peer::Namespace { .. } | Peer::Process { .. } => {
+            Err(LabError::Invalid {
+                what: format!("{end} is of this machine"),
+                hint: "use ssh:HOST or slurm:NODE for another machine".to_owned(),
+            })
+        }
         Peer::Program { .. } => Err(LabError::Invalid {
             what: format!("{end} is a plain iperf3 or netperf server; this needs a linkrate agent"),
             hint: "use ssh:HOST or slurm:NODE for an agent".to_owned(),

@@ -17,6 +17,8 @@ Its peer; repeat the option for several clients:
   slurm://NODE                      linkrate on a node of an allocation of Slurm
   interface://NAME                  another interface of this host
   netns://NAME                      linkrate in a namespace of this host (ip netns)
+  pid://N                           linkrate in the network namespace of a process, for
+                                    example of a container
   netperf://HOST:PORT               a plain netserver
   iperf3://USER@HOST:PORT?key=FILE  a plain iperf3 server; user and key where it asks for
                                     them, the password in IPERF3_PASSWORD

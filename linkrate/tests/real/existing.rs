@@ -139,6 +139,29 @@ seed = 7
     assert!(absent.stdout.contains(said) || absent.stderr.contains(said), "{absent:?}");
 }
 
+/// A container is a process in a network namespace.
+#[test]
+fn the_namespace_of_a_process_has_the_client() {
+    let [sut, client] = needs!(root, "ethtool", "ip", two_cpus);
+    let (cable, own) = (Cable::start(), OwnCopy::new());
+    let (there, program) = (cable.there.pid(), own.program().display().to_string());
+    let measure = |pid: u32| {
+        let words = "--purpose functions --runs 1 --time 300ms --offload none --json";
+        let cpus = format!("--sut-cpus {sut} --client-cpus {client}");
+        cable
+            .run(&format!("{program} measure --interface eth1 --client pid://{pid} {cpus} {words}"))
+    };
+    let features = "ethtool --show-features eth1";
+    let before = [cable.here.sh(features), cable.there.sh(features)];
+    let document = measure(there).wait().expect_code(0).json();
+    let throughput = &document["cells"][0]["throughput"]["mean"];
+    assert!(throughput.as_f64().is_some_and(|rate| rate > 0.0), "{document}");
+    own.expect_nothing_left();
+    assert_eq!([cable.here.sh(features), cable.there.sh(features)], before);
+    let itself = measure(cable.here.pid()).wait();
+    assert!(itself.stderr.contains("is in the network namespace of this host"), "{itself:?}");
+}
+
 #[test]
 fn restores_both_machines_after_the_controller_is_killed() {
     let cpus = needs!(root, "ethtool", "ip", ssh, two_cpus);
