@@ -70,8 +70,8 @@ pub struct MeasureArgs {
         hide_short_help = true
     )]
     pub warm_up: String,
-    /// What the figures are for: costs, rates or functions. A run for functions counts whatever other
-    /// programs do, and its figures say little
+    /// Purpose of the results: costs, rates or functions. With functions, a run counts even if
+    /// other programs disturb it; its results then say little
     #[arg(long, default_value = "costs", value_name = "PURPOSE", hide_short_help = true)]
     pub purpose: Purpose,
     /// New directory for the result, for report, compare and resume [default: none]
