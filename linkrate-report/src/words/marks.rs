@@ -42,7 +42,8 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let left_out = results.published.iter().any(|one| one.left_out > 0);
     let left_out = left_out.then(|| {
         let meaning =
-            "something other than the adapter limited one of its cells, so that it is in no mean";
+            "something other than the adapter limited one of its cells, so that it is left out of \
+             all means";
         (LEFT_OUT, meaning.to_owned())
     });
     let host = results.published.iter().any(|one| is_host_limited(results, one))
