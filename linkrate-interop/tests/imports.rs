@@ -50,7 +50,7 @@ fn outputs_of_netperf() {
     assert!(remarks.contains("may be the sum of several netperf"), "{remarks}");
 
     let zero = imported("zero_rate.txt").expect_err("a test that moved nothing");
-    assert_eq!(zero, "a rate of 0, expected a test that moved something");
+    assert_eq!(zero, "a rate of 0, expected a test that transferred data");
 
     let (unnamed, remarks) = one("no_protocol.csv");
     assert_eq!((unnamed.asked.kind, unnamed.found.mss_bytes), (Protocol::Stream, Some(1448)));
