@@ -98,7 +98,7 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
         (
             of_switch && testbed.switches < 2,
             "testbed",
-            "needs two switches, and the topology has one at most; its failure would leave no way \
+            "needs two switches, and the topology has one at most; its failure would leave no path \
              to the clients, so set switches to 2",
         ),
         (
