@@ -14,7 +14,7 @@ const MAX_LINES: usize = 4096;
 /// How the lines of `-v 2` begin that stand behind the figures: alignments, and a histogram.
 const VERBOSE: [&str; 2] = ["Alignment ", "Histogram of "];
 
-const NO_VERBOSE: &str = "What -v 2 prints behind the figures, as a histogram, is not imported.";
+const NO_VERBOSE: &str = "The histogram that -v 2 prints after the results is not imported.";
 
 /// Whether a text has a banner of netperf.
 pub(super) fn is_netperf(text: &str) -> bool {
