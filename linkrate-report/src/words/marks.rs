@@ -36,7 +36,8 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let one_side =
         results.published.iter().any(|one| one.factor.as_deref() == Some(figures::TOE_FACTOR));
     let one_side = one_side.then(|| {
-        let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
+        let meaning = "only the cost without TOE includes an emulated driver, whose system calls \
+                       no real adapter needs";
         (ONE_SIDE, meaning.to_owned())
     });
     let left_out = results.published.iter().any(|one| one.left_out > 0);

@@ -99,7 +99,7 @@ pub const ELSEWHERE: [(&str, &str); 7] = [
     ("-H", "the peer of an existing interface: --interface NAME --client netperf://HOST"),
     ("-s", "to serve clients of iperf3 and netperf: linkrate serve"),
     ("-b", "streams send as fast as they can; requests at a given rate: --request-rate NUMBER"),
-    ("-i", "each run is one interval; its course is in the report: linkrate run"),
+    ("-i", "each run is one interval; its time series is in the report: linkrate run"),
     ("--output", "a document in a file: --json > FILE"),
     ("-n", "each run ends by time: --time TIME"),
 ];
