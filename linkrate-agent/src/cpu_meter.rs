@@ -152,7 +152,7 @@ impl CpuMeter {
         let uncertain_ns = counters.uncertain_ns(cpu).unwrap_or(0);
         let steal_ns = procstat::read_coarse(cpu)?.steal_ns;
         let idle_ns = idle_ns.ok_or_else(|| {
-            let error = std::io::Error::other(format!("the meter has CPUs {} only", self.cpus));
+            let error = std::io::Error::other(format!("the meter covers only CPUs {}", self.cpus));
             SysError::new("read idle counter of CPU", cpu.to_string(), error)
         })?;
         Ok(CpuTimes { cpu, at_ns, idle_ns, uncertain_ns, steal_ns, cpu_awake_ns: None })

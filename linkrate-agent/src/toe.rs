@@ -353,7 +353,7 @@ impl Offload {
             return Ok(());
         }
         let parked = of.parking.park(of.thread_id);
-        let still = |error| refusal(format!("flow \"{}\" does not stand still: {error}", of.name));
+        let still = |error| refusal(format!("flow \"{}\" cannot be stopped: {error}", of.name));
         parked.map_err(still)
     }
 

@@ -42,7 +42,7 @@ pub enum NetperfError {
     #[error("host {host} has no {kind}")]
     Host { host: String, kind: &'static str },
     /// The server goes without what changes the figure.
-    #[error("this netserver does not do what {0} asks for")]
+    #[error("this netserver does not support {0}")]
     Unserved(&'static str),
     /// The figures cannot be right.
     #[error("no result: {0}")]
@@ -79,7 +79,7 @@ pub fn run(
         return Ok(());
     }
     for name in selectors::unknown(&options.output) {
-        note(&format!("selector {name} is not known here, and is left out"));
+        note(&format!("selector {name} is unknown, and is left out"));
     }
     let ends = Ends::of(options)?;
     if options.banner {

@@ -116,15 +116,17 @@ fn preemption(modes: Option<String>, version: &str) -> Finding {
         Some(mode) => Finding::limited(
             name,
             format!(
-                "the kernel is not preempted at once ({mode}): interrupts of virtual adapters wait for what it \
-                 does, tens of microseconds (`interrupt_delay_us` in results)"
+                "the kernel is not preempted at once ({mode}): interrupts of virtual adapters wait \
+                 until its current work ends, tens of microseconds (`interrupt_delay_us` in \
+                 results)"
             ),
             "on Linux with PREEMPT_DYNAMIC: `echo full > /sys/kernel/debug/sched/preempt`",
         ),
         // debugfs is for root, and may be locked
         None => Finding::good(
             name,
-            "this kernel hides its mode; results have what it costs (`interrupt_delay_us`)",
+            "this kernel does not report its mode; results have the delay that it causes \
+             (`interrupt_delay_us`)",
         ),
     }
 }
@@ -154,10 +156,17 @@ fn tun(found: SysResult<Abilities>) -> Finding {
 fn parts(trace: SysResult<()>) -> Finding {
     let name = "parts";
     match trace {
-        Ok(()) => Finding::good(name, "service demand has parts, such as the driver and NAPI"),
+        Ok(()) => Finding::good(
+            name,
+            "service demand can be split into parts, such as the driver and NAPI",
+        ),
         Err(error) => {
             let remedy = error.hint().unwrap_or("run as root, not in a container").to_owned();
-            Finding::limited(name, format!("service demand has no parts: {error}"), remedy)
+            Finding::limited(
+                name,
+                format!("service demand cannot be split into parts: {error}"),
+                remedy,
+            )
         }
     }
 }

@@ -188,9 +188,9 @@ pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
         let found = &run.found;
         let rates = [found.transmit_bits_per_second, found.receive_bits_per_second];
         if rates.contains(&Some(0.0)) || found.transactions_per_second == Some(0.0) {
-            return Some(("a rate of 0", "a test that moved something"));
+            return Some(("a rate of 0", "a test that transferred data"));
         }
-        (found.seconds == Some(0.0)).then_some(("a time of 0 s", "a test that took some time"))
+        (found.seconds == Some(0.0)).then_some(("a time of 0 s", "a test longer than 0 s"))
     };
     match runs.iter().find_map(|run| Some((run, zero(run)?))) {
         None => Ok(runs),
@@ -223,7 +223,7 @@ fn all(file: &str, bytes: &[u8]) -> Result<Vec<Imported>, ImportError> {
         return read_json(&file, bytes);
     }
     let Ok(text) = std::str::from_utf8(bytes) else {
-        return Err(ImportError::of_file("bytes that are no text", FORMATS));
+        return Err(ImportError::of_file("bytes that are not text", FORMATS));
     };
     if let Some((_, read)) = READERS.iter().find(|(is_it, _)| is_it(text)) {
         return read(&file, text);

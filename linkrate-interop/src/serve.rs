@@ -185,7 +185,7 @@ fn accept_each<'a>(
                 continue;
             }
             if threads.load(Ordering::Relaxed) >= most {
-                refused(client, format!("one more than {most} connections"));
+                refused(client, format!("more than {most} connections"));
                 continue;
             }
             let (pending, is_crowded) = admission.arrived(&stream, client.ip());

@@ -39,7 +39,7 @@ fn outputs_of_netperf() {
     let (histogram, remarks) = one("histogram.txt");
     assert_eq!(histogram.found.transactions_per_second, Some(3313.49));
     assert_eq!(histogram.asked.family, Some(Family::Ipv4));
-    assert!(remarks.contains("histogram, is not imported"), "{remarks}");
+    assert!(remarks.contains("histogram that -v 2 prints"), "{remarks}");
 
     let failed = imported("failed.txt").expect_err("a failed test");
     let said = "line 1: the test failed: recv_response_timed_n: no response received";
@@ -50,7 +50,7 @@ fn outputs_of_netperf() {
     assert!(remarks.contains("may be the sum of several netperf"), "{remarks}");
 
     let zero = imported("zero_rate.txt").expect_err("a test that moved nothing");
-    assert_eq!(zero, "a rate of 0, expected a test that moved something");
+    assert_eq!(zero, "a rate of 0, expected a test that transferred data");
 
     let (unnamed, remarks) = one("no_protocol.csv");
     assert_eq!((unnamed.asked.kind, unnamed.found.mss_bytes), (Protocol::Stream, Some(1448)));

@@ -99,7 +99,7 @@ impl Connection {
                 Some(asked) if number == asked => {}
                 // too late: a refusal elsewhere had ended the run before this reply was read
                 Some(asked) if number < asked && number != HELLO_NUMBER => continue,
-                _ => return Err(self.lost(format!("it sent reply {number} to no request"))),
+                _ => return Err(self.lost(format!("it sent reply {number} without a request"))),
             }
             return match reply {
                 Reply::Refused(refusal) => Err(AgentError::Refused(refusal)),

@@ -189,7 +189,7 @@ fn published(results: &StudyResults, one: &PublishedResult) -> (String, Outcome)
         }
         None => Outcome::Skipped(format!("{found}: inconclusive")),
         Some((true, _)) => Outcome::Passed(found),
-        Some((false, _)) => Outcome::Failed(format!("{found}: the other sign")),
+        Some((false, _)) => Outcome::Failed(format!("{found}: the opposite sign")),
     };
     (name, outcome)
 }

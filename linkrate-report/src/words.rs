@@ -53,7 +53,7 @@ pub fn latency_note(cells: &[&CellResult]) -> String {
     let loops = [
         (
             Loop::Closed,
-            " Closed loop: each request waits for an earlier answer, so few meet a stall.",
+            " Closed loop: each request waits for an earlier answer, so few requests meet a stall.",
         ),
         (
             Loop::Open,
@@ -66,7 +66,10 @@ pub fn latency_note(cells: &[&CellResult]) -> String {
         }
     }
     if cells.iter().any(|cell| cell.latency.is_some_and(|latency| latency.at_least_ns.is_some())) {
-        note.push_str(" Behind > is a bound: too many had not ended when the measurement closed.");
+        note.push_str(
+            " A value after > is a lower bound: too many requests had not ended when the \
+             measurement ended.",
+        );
     }
     note
 }

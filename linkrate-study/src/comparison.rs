@@ -296,7 +296,7 @@ pub enum ComparisonError {
     #[error("the result sets cannot be compared: {} differ{}", count(.0.len()), if .0.len() == 1 { "s" } else { "" })]
     Different(Vec<Difference>),
     /// A name that is not a difference.
-    #[error("--allow: {given:?} is not a fact of either result set; {known}")]
+    #[error("--allow: {given:?} is not an environment attribute of either result set; {known}")]
     UnknownAllowance {
         /// What was given.
         given: String,
@@ -313,7 +313,8 @@ pub enum ComparisonError {
     },
     /// One side has one set and the other several.
     #[error(
-        "one set cannot be compared with several: sessions scatter, and one does not tell by how much"
+        "one set cannot be compared with several: sessions scatter, and one set does not show by \
+         how much"
     )]
     OneAgainstSeveral,
     /// No row has enough runs in both sets.

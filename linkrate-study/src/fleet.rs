@@ -236,7 +236,7 @@ impl Fleet {
         if self.pattern.hub().is_none() {
             return match self.hubs.len() {
                 0 => Ok(()),
-                _ => Err(format!("nodes in the middle with pattern {word}, which has none")),
+                _ => Err(format!("hubs with pattern {word}, which has none")),
             };
         }
         let most = MAX_CLIENTS as usize + 1;

@@ -144,7 +144,8 @@ fn one_of(outputs: Vec<Imported>) -> Option<Result<Imported, ImportError>> {
             let rate =
                 rate.map_or("no rate".to_owned(), |rate| linkrate_model::BitRate(rate).to_string());
             run.remarks.push(format!(
-                "{} is this test as its other end reported it ({rate}): one run, with what the first file does not tell.",
+                "{} is this test as its other end reported it ({rate}): one run, with what the \
+                 first file does not report.",
                 output.source()
             ));
             let (found, other) = (&mut run.found, &output.found);
@@ -412,7 +413,8 @@ fn facts(runs: &[Imported]) -> Facts {
                 let listed: Vec<&str> =
                     values.iter().take(LISTED).map(|value| value.as_str()).collect();
                 facts.warnings.push(format!(
-                    "The files tell {} different values of {name}, first {}: the runs are not of one testbed.",
+                    "The files report {} different values of {name}, first {}: the runs are not of \
+                     one testbed.",
                     values.len(),
                     listed.join(" and ")
                 ));

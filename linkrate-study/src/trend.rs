@@ -503,8 +503,8 @@ fn warnings(sets: &[Set<'_>], fewest_sets: u32, depend: [bool; 2]) -> Vec<String
     for (what, depends) in ["cells", "effects"].into_iter().zip(depend) {
         if depends {
             found.push(format!(
-                "No change of {what} is shown: each set is more like the one before it than by chance, so that levels \
-                 come and go by themselves."
+                "No change of {what} is shown: each set is more like the one before it than by \
+                 chance, so that its level may change without a cause."
             ));
         }
     }

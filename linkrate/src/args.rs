@@ -199,7 +199,7 @@ impl VerbosityArgs {
   -H HOST[,4|6]     host of the netserver, or of `linkrate serve` [default: localhost]
   -p PORT           its port [default: 12865]
   -4, -6            IPv4 [default, where the host has it] or IPv6
-  -Z PASSPHRASE     what the netserver waits for (netserver -Z)
+  -Z PASSPHRASE     passphrase of the netserver (netserver -Z)
   -t TEST           TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, TCP_RR, TCP_CRR, TCP_CC, UDP_STREAM,
                     UDP_RR, OMNI [default: TCP_STREAM]; TCP_MSS, LOC_CPU, REM_CPU only answer
   -l LENGTH         seconds, or minus bytes or transactions [default: 10]
@@ -226,7 +226,7 @@ Options of one test, behind --:
   -s, -S SEND,RECV  local and remote socket buffers
   -m LOCAL[,REMOTE], -M REMOTE[,LOCAL]  bytes of a send, and of a receive
   -r REQUEST,RESPONSE  bytes of transactions [default: 1,1]
-  -b NUMBER         requests outstanding beside the first
+  -b NUMBER         requests outstanding in addition to the first
   -D, -C            TCP_NODELAY; TCP_CORK
   -G BYTES          largest segment
   -q BYTES/S        maximum rate (SO_MAX_PACING_RATE)

@@ -56,7 +56,7 @@ impl Lines {
             std::thread::sleep(POLL_INTERVAL);
         }
         if !self.writer.is_finished() {
-            stderr::line("warning: the last lines are lost: they are not read");
+            stderr::line("warning: the last lines are lost: no program reads them");
         }
         warn(&self.lost);
     }

@@ -22,11 +22,11 @@ pub fn check(interface: &str) -> Result<(), Refusal> {
         None => Ok(()),
         Some((what, removal)) => Err(Refusal {
             reason: format!(
-                "interface {interface} has {what}, and linkrate cannot restore it after lending"
+                "interface {interface} has {what}, and linkrate cannot restore it after it has \
+                 moved the interface to a client"
             ),
             hint: Some(format!(
-                "remove it ({removal}), or measure without lending: choose another interface, or a \
-                 client behind ssh"
+                "remove it ({removal}), or choose another interface, or a client behind ssh"
             )),
         }),
     }

@@ -259,8 +259,9 @@ impl Server<'_> {
 fn named(error: io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::AddrNotAvailable => {
-            let reason = "no free port: connections that this end closed keep theirs for a minute; \
-                          net.ipv4.tcp_tw_reuse=1 or a wider net.ipv4.ip_local_port_range helps";
+            let reason = "no free port: connections that this end closed hold their ports for a \
+                          minute (TIME_WAIT); net.ipv4.tcp_tw_reuse=1 or a wider \
+                          net.ipv4.ip_local_port_range helps";
             io::Error::new(error.kind(), reason)
         }
         _ => error,

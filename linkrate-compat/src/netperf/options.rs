@@ -559,7 +559,8 @@ impl Options {
     /// `most,fewest`, where one value is both; from 3 to 30 tests, and never fewer than the fewest, as in netperf.
     fn iterations(&mut self, value: &Value<'_>) -> Result<(), OptionsError> {
         let before = self.confidence.unwrap_or(Confidence::USUAL);
-        let tests = value.numbers(u32::MAX, "most tests, and the fewest with a comma")?;
+        let tests = value
+            .numbers(u32::MAX, "the maximum number of tests, and after a comma the minimum")?;
         let [most, least] = tests.map(|tests| tests.unwrap_or(1));
         let [most, least] = [most.max(least), least].map(|tests| tests.clamp(3, 30));
         self.confidence = Some(Confidence { most, least, ..before });

@@ -134,7 +134,7 @@ pub(super) fn run(
 fn defect(options: &Options, rate: f64, link: Option<&InterfaceReport>) -> Option<String> {
     let is_stream = matches!(options.test.shape, Shape::Stream | Shape::Maerts);
     if rate <= 0.0 {
-        let missing = if is_stream { "no payload arrived" } else { "no transaction was made" };
+        let missing = if is_stream { "no payload arrived" } else { "no transaction was completed" };
         return Some(missing.to_owned());
     }
     link.filter(|_| is_stream)?.refutes(rate * 8.0)
@@ -187,7 +187,7 @@ mod tests {
             defect(&Options::parse(&words).unwrap(), rate, None)
         };
         assert_eq!(of("-t UDP_STREAM", 0.0).as_deref(), Some("no payload arrived"));
-        assert_eq!(of("-t UDP_RR", 0.0).as_deref(), Some("no transaction was made"));
+        assert_eq!(of("-t UDP_RR", 0.0).as_deref(), Some("no transaction was completed"));
         assert_eq!((of("-t UDP_STREAM", 1.0), of("-t TCP_CC", 1.0)), (None, None));
     }
 }

@@ -105,7 +105,7 @@ fn rates(aggregate: &ExistingAggregate) -> Option<Advice> {
     let rates = aggregate.rates();
     let [slowest, .., fastest] = rates[..] else { return None };
     let cost = Cost::unknown(match aggregate.is_lacp() {
-        true => "LACP aggregates links of one rate only, so the others carry nothing",
+        true => "LACP aggregates only links of equal rate, so the others carry nothing",
         false => "the slowest member gets as many flows as the fastest one",
     });
     let detail = format!("its members have rates from {slowest} to {fastest}");

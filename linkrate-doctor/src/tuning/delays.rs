@@ -65,8 +65,9 @@ pub(super) fn coalescing(interface: &Interface, round_trip: &RoundTrip) -> Optio
     let every = micros == 0 && coalescing.rx_frames.is_none_or(|frames| frames <= 1);
     // a hypervisor coalesces interrupts itself, and its counts are not those of hardware
     if every && each > UNCOALESCED && packets > 10_000.0 && !interface.is_paravirtual() {
-        let cost =
-            Cost::unknown("about one interrupt for each packet; a wait would save most of them");
+        let cost = Cost::unknown(
+            "about one interrupt for each packet; coalescing would save most of them",
+        );
         let detail = format!("{each:.2} interrupts per packet: interrupts are not coalesced");
         let advice = evidence(Advice::consider("coalescing", detail, cost));
         return Some(advice.run(change(&word, adaptive)));
@@ -159,7 +160,7 @@ fn energy(host: &Host) -> Option<Advice> {
     if !preferences.iter().any(saves) {
         return Some(Advice::good(name, "the CPUs prefer performance").seen(list, from));
     }
-    let cost = Cost::unknown("the CPU decides itself how much speed it gives up");
+    let cost = Cost::unknown("the CPU itself chooses between speed and energy");
     let detail = "the CPUs are set to prefer saving energy over speed";
     let advice = Advice::consider(name, detail, cost).seen(list, from);
     Some(advice.run(format!("echo performance | tee {CPUS}/cpu*/{file}")))

@@ -57,7 +57,7 @@ pub(super) fn rings(interface: &Interface, round_trip: &RoundTrip) -> Option<Adv
             advice.run(format!("ethtool -G {word} rx {}", rings.rx_max))
         }
         Some(_) => advice.note(
-            "the ring has its maximum length: use more queues, or shorten the delay of the CPUs",
+            "the ring has its maximum length: use more queues, or reduce the delay of the CPUs",
         ),
         None => advice.note("the driver does not report its rings"),
     })
@@ -106,8 +106,8 @@ pub(super) fn pause(interface: &Interface) -> Option<Advice> {
         return Some(Advice::good("pause", detail).on(&interface.name).seen(seen, from));
     }
     let cost = Cost::unknown(
-        "TCP must send the missed packets again; but a peer that waits delays all its traffic, so \
-         lengthen the rings first",
+        "TCP must retransmit the missed packets. Lengthen the rings first: a paused peer delays \
+         all its traffic",
     );
     let detail = format!("{missed} packets were missed, and the adapter sends no pause frames");
     Some(
@@ -167,8 +167,9 @@ fn backlog(host: &Host) -> Advice {
                 length.saturating_mul(4).max(4000)
             ))
         }
-        None => advice
-            .note("netdev_max_backlog exists in the first network namespace only: change it there"),
+        None => advice.note(
+            "netdev_max_backlog exists in the initial network namespace only: change it there",
+        ),
     }
 }
 
@@ -200,7 +201,7 @@ fn budget(host: &Host) -> Advice {
         Advice::consider(name, detail, cost).seen(format!("squeezed {squeezed}"), SOFTNET_STAT);
     let (Some(budget), Some(micros)) = (budget, micros) else {
         return advice
-            .note("netdev_budget exists in the first network namespace only: change it there");
+            .note("netdev_budget exists in the initial network namespace only: change it there");
     };
     advice
         .seen(format!("{budget} packets"), "/proc/sys/net/core/netdev_budget")

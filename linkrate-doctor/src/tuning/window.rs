@@ -186,7 +186,7 @@ fn protocol(host: &Host) -> Vec<Advice> {
     }
     if host.settings.selective_acknowledgements == Some(0) {
         let cost = Cost::unknown(
-            "after several losses in one window, TCP sends packets again that had arrived",
+            "after several losses in one window, TCP retransmits packets that had arrived",
         );
         let detail = "selective acknowledgements (RFC 2018) are off";
         all.push(

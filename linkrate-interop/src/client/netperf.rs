@@ -66,7 +66,7 @@ impl NetperfTest {
             return Self::ask(server, asked, stop);
         }
         let test = Classic::for_request(asked).ok_or_else(|| {
-            ClientError::Refused("netserver before 2.6 has no such test".to_owned())
+            ClientError::Refused("netserver before 2.6 does not have this test".to_owned())
         })?;
         let mut control = Control::connect(server, stop)?;
         let message = test.message_for(asked, server.is_ipv6());

@@ -129,12 +129,14 @@ pub(super) fn mended(bytes: &[u8]) -> (Cow<'_, [u8]>, Vec<String>) {
     let mut remarks = Vec::new();
     if unknown > 0 {
         remarks.push(format!(
-            "The file has \"nan\" or \"inf\" for {unknown} values, which is no JSON: these are not known."
+            "The file has \"nan\" or \"inf\" for {unknown} values, which is not JSON: these are \
+             not known."
         ));
     }
     if exponents > 0 {
         remarks.push(format!(
-            "The file has a blank for the sign of {exponents} exponents, which is no JSON: it is read as a plus."
+            "The file has a blank for the sign of {exponents} exponents, which is not JSON: it is \
+             read as a plus."
         ));
     }
     if copied == 0 {

@@ -21,7 +21,7 @@ const FIRST_OF_CLIENTS: u16 = 32_768;
 
 const OF_SENDER: &str = "The rate is what the client sent: iperf 2 does not report to a client of TCP what its server received.";
 
-const TAKEN_AS_TCP: &str = "Rows of nine columns without those of a server are taken as TCP's.";
+const TAKEN_AS_TCP: &str = "Rows of nine columns, without those of a server, are taken as TCP.";
 
 /// An end of a connection.
 type End<'a> = (&'a str, u16);
@@ -216,7 +216,7 @@ fn run(
             return Err(ImportError::new(
                 place(first.row.line),
                 found,
-                "one that tells the server",
+                "a port that identifies the server",
             ));
         }
     };

@@ -545,7 +545,7 @@ mod tests {
         let mut document: Value = serde_json::from_slice(recorded!("tcp")).unwrap();
         document["end"]["sum_received"]["bits_per_second"] = 0.into();
         let error = super::super::read("f", document.to_string().as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "a rate of 0, expected a test that moved something");
+        assert_eq!(error.to_string(), "a rate of 0, expected a test that transferred data");
     }
 
     #[test]

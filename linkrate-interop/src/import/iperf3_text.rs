@@ -188,7 +188,7 @@ impl Test {
             if bidirectional { &[Some(true), Some(false)] } else { &[None] };
         let receivers: Vec<Option<&End>> = ways.iter().map(|way| self.end(*way, false)).collect();
         if receivers.iter().all(Option::is_none) {
-            return Err(failed("no line of what the receiver had of all streams".to_owned()));
+            return Err(failed("no line of the receiver for all streams".to_owned()));
         }
         let kind = if self.is_udp { Protocol::UdpStream } else { Protocol::Stream };
         let direction = match (bidirectional, self.reverse != self.is_server) {
@@ -211,9 +211,8 @@ impl Test {
             receivers.iter().map(|end| end.and_then(|end| end.lost_of)).collect();
         let mut lost = sum(lost_of.iter().map(|counts| counts.map(|(lost, _)| lost)).collect());
         if lost_of.iter().flatten().any(|(lost, all)| lost > all) {
-            remarks.push(
-                "More datagrams were lost than there were; the loss is not known.".to_owned(),
-            );
+            remarks
+                .push("More datagrams were lost than were sent; the loss is not known.".to_owned());
             lost = None;
         }
         let retransmits = ways.iter().map(|way| self.end(*way, true)?.retransmits).collect();

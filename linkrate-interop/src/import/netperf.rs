@@ -14,7 +14,7 @@ const MAX_LINES: usize = 4096;
 /// How the lines of `-v 2` begin that stand behind the figures: alignments, and a histogram.
 const VERBOSE: [&str; 2] = ["Alignment ", "Histogram of "];
 
-const NO_VERBOSE: &str = "What -v 2 prints behind the figures, as a histogram, is not imported.";
+const NO_VERBOSE: &str = "The histogram that -v 2 prints after the results is not imported.";
 
 /// Whether a text has a banner of netperf.
 pub(super) fn is_netperf(text: &str) -> bool {
@@ -284,7 +284,7 @@ mod tests {
         let text = recorded!("tcp_stream.txt").replace(" 1.00 ", " 0.00 ");
         let both = [recorded!("tcp_rr.txt"), &text].concat();
         let error = super::super::read("f", both.as_bytes()).unwrap_err().to_string();
-        assert!(error.ends_with("a time of 0 s, expected a test that took some time"), "{error}");
+        assert!(error.ends_with("a time of 0 s, expected a test longer than 0 s"), "{error}");
         assert!(error.starts_with("line "), "{error}");
     }
 

@@ -71,7 +71,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Vec<Imported>, ImportError>
                 return Err(too_many());
             }
         } else if line.contains("Summary: BandWidth is ") {
-            let found = "a test that counts what was sent alone";
+            let found = "a test that counts only what was sent";
             return Err(ImportError::new(place(number), found, "the output of sockperf ping-pong"));
         } else if line.contains("ERROR") || line.contains("No messages were received") {
             failed = Some((number, shown(line)));
@@ -159,7 +159,7 @@ impl Test {
             return Err(error(&found, "an answer to each, as sockperf ping-pong has"));
         }
         if self.seconds <= 0.0 {
-            return Err(error("a time of 0 s", "a test that took some time"));
+            return Err(error("a time of 0 s", "a test longer than 0 s"));
         }
         if self.latency.is_known() {
             self.latency.count = Some(self.received as u64);

@@ -262,11 +262,11 @@ mod tests {
         let first = admission.begin(ip("::ffff:192.0.2.1")).unwrap();
         let _second = admission.begin(ip("192.0.2.1")).unwrap();
         let refused = admission.begin(ip("192.0.2.1")).unwrap_err();
-        assert_eq!(refused, "one more than 2 sessions of one client");
+        assert_eq!(refused, "more than 2 sessions of one client");
         assert!(!admission.is_full());
         let _third = admission.begin(ip("192.0.2.2")).unwrap();
         assert!(admission.is_full());
-        assert_eq!(admission.begin(ip("192.0.2.3")).unwrap_err(), "one more than 3 sessions");
+        assert_eq!(admission.begin(ip("192.0.2.3")).unwrap_err(), "more than 3 sessions");
         drop(first);
         admission.begin(ip("192.0.2.1")).unwrap();
     }

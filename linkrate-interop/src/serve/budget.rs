@@ -98,11 +98,11 @@ impl Budget {
         };
         if !of(&self.memory, memory) {
             let mebibytes = memory.div_ceil(1 << 20);
-            return Err(format!("{mebibytes} MiB of memory, which other tests have"));
+            return Err(format!("{mebibytes} MiB of memory, which other tests use"));
         }
         if !of(&self.files, files) {
             self.memory.fetch_add(memory, Ordering::Relaxed);
-            return Err(format!("{files} open files, which other tests have"));
+            return Err(format!("{files} open files, which other tests use"));
         }
         self.tests.fetch_add(1, Ordering::Relaxed);
         Ok(Taken { budget: self, memory, files })
@@ -119,9 +119,9 @@ mod tests {
         assert_eq!(budget.pending, 128);
         let first = budget.take(8 << 20, 600).unwrap();
         let refused = budget.take(3 << 20, 1).unwrap_err();
-        assert_eq!(refused, "3 MiB of memory, which other tests have");
+        assert_eq!(refused, "3 MiB of memory, which other tests use");
         let refused = budget.take(1, 200).unwrap_err();
-        assert_eq!(refused, "200 open files, which other tests have");
+        assert_eq!(refused, "200 open files, which other tests use");
         let second = budget.take(2 << 20, 104).unwrap();
         let all = InUse {
             tests: 2,

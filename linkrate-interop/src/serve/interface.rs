@@ -99,10 +99,10 @@ fn rate_of(entry: &LinkEntry) -> Result<BitRate, &'static str> {
     }
     let modes = Ethtool::open().and_then(|mut ethtool| ethtool.link_modes(&entry.name));
     let speed = modes.map_err(|_| "the driver does not answer")?.speed_mbps;
-    let mbps = speed.ok_or("the driver names no rate")?;
+    let mbps = speed.ok_or("the driver reports no rate")?;
     match entry.kind.as_deref() {
         Some("tun") if RATES_OF_NO_TAP_MBPS.contains(&mbps) => Err("the TAP has no rate"),
-        Some("veth") => Err("a veth pair names a rate that bounds nothing"),
+        Some("veth") => Err("a veth pair reports a rate that limits nothing"),
         _ => Ok(BitRate(f64::from(mbps) * 1e6)),
     }
 }

@@ -90,12 +90,12 @@ impl Limits {
 
     /// Why one more of a client is refused that has its sessions.
     pub(super) fn full_of_client(&self) -> String {
-        format!("one more than {} sessions of one client", self.client_sessions)
+        format!("more than {} sessions of one client", self.client_sessions)
     }
 
     /// Why a client beyond the granted sessions is refused.
     pub(super) fn full(&self) -> String {
-        format!("one more than {} sessions", self.sessions)
+        format!("more than {} sessions", self.sessions)
     }
 }
 

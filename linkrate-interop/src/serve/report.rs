@@ -248,7 +248,7 @@ impl SessionReport {
         }
         if self.bits_per_second <= 0.0 && self.transactions.unwrap_or(0) == 0 {
             return Some(match self.transactions {
-                Some(_) => "no transaction was made".to_owned(),
+                Some(_) => "no transaction was completed".to_owned(),
                 None => "no payload arrived".to_owned(),
             });
         }
@@ -303,7 +303,10 @@ mod tests {
         for (wrong, said) in [
             (SessionReport { seconds: 0.0, ..good.clone() }, "the test has no time"),
             (SessionReport { bits_per_second: 0.0, ..good.clone() }, "no payload arrived"),
-            (SessionReport { transactions: Some(0), ..connections }, "no transaction was made"),
+            (
+                SessionReport { transactions: Some(0), ..connections },
+                "no transaction was completed",
+            ),
             (
                 SessionReport { bits_per_second: 1e9, ..good.clone() },
                 "1.000 Gb/s of payload arrived, expected at most the 941.5 Mb/s that the link can carry",

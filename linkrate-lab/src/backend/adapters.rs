@@ -412,8 +412,8 @@ impl Adapters {
             return warnings;
         }
         let sentence = "the drivers of the virtual adapters have no real-time priority, so each \
-                        packet that wakes a program costs a change of thread, which receiving \
-                        through a real adapter does not; run as root, or give linkrate CAP_SYS_NICE";
+                        packet that wakes a program costs a context switch, which a real adapter \
+                        does not need; run as root, or give linkrate CAP_SYS_NICE";
         warnings.push(sentence.to_owned());
         warnings
     }

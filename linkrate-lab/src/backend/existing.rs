@@ -331,7 +331,7 @@ fn may_move(facts: &InterfaceFacts) -> Result<(), LabError> {
     let name = &facts.name;
     let refused = |what: String, hint: &str| {
         Err(LabError::Invalid {
-            what: format!("{name} cannot be lent to a client: {what}"),
+            what: format!("{name} cannot be moved into a client's namespace: {what}"),
             hint: hint.to_owned(),
         })
     };

@@ -154,8 +154,7 @@ pub(super) fn bound_cpus(
     if sut.len() < 2 {
         return Err(LabError::Invalid {
             what: format!(
-                "cpu-binding on, where the system under test has CPU {sut} alone: the scheduler has no \
-                 choice, so that there is nothing to bind"
+                "cpu-binding on has no effect: the system under test has only CPU {sut}"
             ),
             hint: "give it two CPUs, for example sut-cpus = \"0-1\" or --sut-cpus 0-1; on a machine with \
                    two CPUs, its clients then have the same"

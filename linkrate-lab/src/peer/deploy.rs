@@ -69,7 +69,7 @@ impl Program {
         let mut head = Vec::new();
         (&file).take(HEAD_BYTES).read_to_end(&mut head)?;
         file.rewind()?;
-        let none = "it is no program (ELF, 64 bits, little-endian)";
+        let none = "it is not a program (ELF, 64 bits, little-endian)";
         let elf =
             Elf::read(&head).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, none))?;
         Ok(Self { file, path: path.to_owned(), elf, length: elf.loaded.min(whole) })

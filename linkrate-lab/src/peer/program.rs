@@ -137,7 +137,7 @@ impl PeerServer {
     ) -> Result<Self, LabError> {
         let Peer::Program { program, host, port, user } = end else {
             return Err(LabError::Invalid {
-                what: format!("{end} is no program"),
+                what: format!("{end} is not a netperf or iperf3 server"),
                 hint: "for example iperf3:lab2".to_owned(),
             });
         };
@@ -295,10 +295,10 @@ impl PeerServer {
                 {
                     return Err(LabError::Invalid {
                         what: format!(
-                            "{}: netserver before 2.6 gives no figures of {test} that hold",
+                            "{}: netserver before 2.6 reports no reliable results of {test}",
                             self.name
                         ),
-                        hint: "start a later netserver there, or linkrate serve".to_owned(),
+                        hint: "start a newer netserver there, or linkrate serve".to_owned(),
                     });
                 }
                 let mut ports = Vec::new();

@@ -86,7 +86,7 @@ impl Reach for Remote<'_> {
                 _ if self.is_named() => return Err(*error),
                 Deploy::Never => {
                     return Err(LabError::CannotMeasure {
-                        what: format!("{name} has {found}, and --no-deploy forbids to copy one"),
+                        what: format!("{name} has {found}, and --no-deploy forbids a copy"),
                         hint: Some(format!("{INSTALL}, or leave out --no-deploy")),
                     });
                 }
@@ -280,7 +280,10 @@ fn not_brought(
                 ),
                 format!("name a static linkrate with --deploy, or {INSTALL}"),
             ),
-            _ => (format!("a copy of {path} is no agent there: {error}"), INSTALL.to_owned()),
+            _ => (
+                format!("a copy of {path} does not work as an agent there: {error}"),
+                INSTALL.to_owned(),
+            ),
         },
     };
     LabError::CannotMeasure { what: format!("{name} has {found}; {reason}"), hint: Some(hint) }

@@ -314,7 +314,7 @@ fn alone(only: &PublishedResult, same: Option<(bool, bool)>) -> String {
     let larger = only.measured.is_some_and(|of| far(of.mean) > far(only.published));
     let verdict = match same {
         None => "inconclusive",
-        Some((false, _)) => "the other sign",
+        Some((false, _)) => "the opposite sign",
         Some((true, true)) => "same sign, same size",
         Some((true, false)) if larger => "same sign, larger",
         Some((true, false)) => "same sign, smaller",

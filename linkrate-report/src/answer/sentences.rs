@@ -376,7 +376,7 @@ fn clause(
             [] => String::new(),
             apart => {
                 let alike = action(falls > 0, true) == moves(apart);
-                let may = if alike { "perhaps" } else { "and may do the contrary" };
+                let may = if alike { "perhaps" } else { "and may do the opposite" };
                 format!(", {may} in {} more", apart.len())
             }
         };

@@ -311,7 +311,7 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     if !comparison.pairs.is_empty() {
         let pairs = words::count(comparison.pairs.len(), "pair");
         let text = match apart(comparison).count() {
-            0 => format!("nothing is shown of {pairs}"),
+            0 => format!("no difference is shown of {pairs}"),
             shown => format!("{shown} of {pairs} are shown; of the others no difference is known"),
         };
         notes.push(note("pairs", text));
@@ -326,13 +326,12 @@ fn notes(comparison: &StudyComparison) -> Vec<Note> {
     }
     let text = match comparison.session_scatter {
         Some(scatter) => format!(
-            "one set of each side: intervals hold what two sessions differ by without any cause, {} of service \
-             demand (standard deviation)",
+            "one set of each side: intervals include the usual difference between two sessions, {} \
+             of service demand (standard deviation)",
             number::percent(scatter)
         ),
-        None => {
-            "each set is one observation, so that intervals hold what sessions differ by".to_owned()
-        }
+        None => "each set is one observation, so that intervals include the scatter of sessions"
+            .to_owned(),
     };
     notes.push(note("sessions", text));
     let [baselines, candidates] = &comparison.further;

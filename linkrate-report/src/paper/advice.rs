@@ -207,7 +207,7 @@ fn without_gain(
             .collect();
         let measures = compared(&from_first);
         let differs = from_first.iter().any(|step| step.differs());
-        let what = if differs { "a difference of open size" } else { "no difference" };
+        let what = if differs { "a difference of unknown size" } else { "no difference" };
         let mut effects = from_first.iter().flat_map(|step| &step.effects);
         let of_host = effects.all(|index| !marks::of_effect(&results.effects[*index]).is_empty());
         let here = if of_host && !measures.is_empty() { " on this machine" } else { "" };

@@ -59,7 +59,7 @@ pub fn of(cells: &[CellResult]) -> Evidence {
         ("CPU of other programs, subtracted", |cell| {
             cell.evidence.background_cpu_percent.map(percentage)
         }),
-        ("CPU that may be of other programs", |cell| {
+        ("CPU perhaps used by other programs", |cell| {
             cell.evidence.background_uncertainty_cpu_percent.map(percentage)
         }),
         ("limited by receive window", |cell| cell.evidence.rwnd_limited_percent.map(percentage)),

@@ -209,9 +209,9 @@ fn notes(trend: &StudyTrend) -> Vec<Note> {
         note(
             "change",
             format!(
-                "larger than {}, with its {confidence} interval from the scatter of the sets; a study without a \
-                 change has one shown of its cells with a probability of at most {chance}, and one of its effects \
-                 too, however many rows it has",
+                "larger than {}, with its {confidence} interval from the scatter of the sets; \
+                 without a real change, the probability that any cell shows one is at most \
+                 {chance}, and the same for effects",
                 number::percent(trend.minimum_effect)
             ),
         ),

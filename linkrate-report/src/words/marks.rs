@@ -36,13 +36,15 @@ pub fn meanings(results: &StudyResults) -> Vec<(&'static str, String)> {
     let one_side =
         results.published.iter().any(|one| one.factor.as_deref() == Some(figures::TOE_FACTOR));
     let one_side = one_side.then(|| {
-        let meaning = "an emulated driver, whose system calls no real adapter needs, is in the cost without TOE alone";
+        let meaning = "only the cost without TOE includes an emulated driver, whose system calls \
+                       no real adapter needs";
         (ONE_SIDE, meaning.to_owned())
     });
     let left_out = results.published.iter().any(|one| one.left_out > 0);
     let left_out = left_out.then(|| {
         let meaning =
-            "something other than the adapter limited one of its cells, so that it is in no mean";
+            "something other than the adapter limited one of its cells, so that it is left out of \
+             all means";
         (LEFT_OUT, meaning.to_owned())
     });
     let host = results.published.iter().any(|one| is_host_limited(results, one))

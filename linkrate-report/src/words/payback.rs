@@ -67,7 +67,7 @@ pub fn tables(of: &Paybacks, name: impl Fn(&Levels) -> String) -> [Option<Table>
     let columns = headed(["At", "offload"], TITLES.map(kind));
     let paid = Table::of("After how many bytes an offload has paid", columns, paid, NOTE);
     let columns = headed(["At", "cost of an offload"], COSTS.map(kind));
-    let note = "Waiting and standing still are medians of a run, and means over the runs.";
+    let note = "Waits and stalls are medians of a run, and means over the runs.";
     [paid.map(Table::marked), Table::of("What an offload costs", columns, costs, note)]
 }
 
@@ -199,7 +199,7 @@ fn conclusion(worth: &Paybacks) -> String {
     }
     if !open.is_empty() {
         let why = "No saving above the minimum is shown there, or it is too uncertain.";
-        text = format!("{text} It is open in {}: {}. {why}", open.len(), named(&open));
+        text = format!("{text} It is inconclusive in {}: {}. {why}", open.len(), named(&open));
     }
     text
 }

@@ -56,7 +56,8 @@ pub fn warning(found: &Aa, minimum: f64) -> Option<String> {
         .collect();
     (!beyond.is_empty()).then(|| {
         format!(
-            "The same cell measured twice in each block differs by {} from the earlier run to the later. Effects of this size may be none of the levels.",
+            "The same cell measured twice in each block differs by {} from the earlier run to the \
+             later. Effects of this size may not come from the levels.",
             labels::listed(&beyond)
         )
     })

@@ -11,12 +11,12 @@ use crate::store::{StoredRun, StoredStudy};
 
 /// What no output of another program tells, as a sentence.
 const NEVER_TOLD: &str = "Their testbed, the knobs of its interfaces as read back, and the evidence of its \
-                          counters are not known, so that no bound is named.";
+                          counters are not known, so that no bottleneck is named.";
 
 /// Why nothing is claimed, as a sentence.
-const NOT_PAIRED: &str = "The runs are in no blocks: what else changed between them is not known. So no effects \
-                          are computed and nothing is claimed; an interval shows the scatter of the runs of its \
-                          cell alone.";
+const NOT_PAIRED: &str = "The runs are not in blocks, and what else changed between them is not \
+                          known. So no effects are computed and nothing is claimed; an interval \
+                          shows only the scatter of the runs of its cell.";
 
 /// The imported runs of a set, in their order; empty for runs of linkrate.
 pub fn runs(stored: &StoredStudy) -> Vec<ImportedRun> {
@@ -93,7 +93,7 @@ pub fn warnings(stored: &StoredStudy) -> Vec<String> {
         found.push(format!("No imported run has: {none}."));
     }
     if !some.is_empty() {
-        found.push(format!("Some imported runs do not tell: {some}."));
+        found.push(format!("Some imported runs do not report: {some}."));
     }
     if !is_live {
         found.push(NOT_PAIRED.to_owned());

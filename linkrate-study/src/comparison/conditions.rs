@@ -228,8 +228,8 @@ pub fn warnings(
     {
         if set.plan.is_imported() {
             found.push(format!(
-                "The {which} was imported: that its testbed and its conditions were those of the other \
-                 set is taken on trust."
+                "The {which} was imported: linkrate cannot check that its testbed and its \
+                 conditions were those of the other set."
             ));
             continue;
         }
@@ -296,7 +296,7 @@ pub fn warnings(
         if study.method.rebuild && !other.method.rebuild {
             found.push(format!(
                 "The {which} alone built its testbed anew for each block: the intervals of the other set \
-                 do not cover what a testbed is born with."
+                 do not cover differences between builds of the testbed."
             ));
         }
     }

@@ -97,7 +97,7 @@ fn hubs(reader: &mut Reader<'_>, entry: &Entry<'_>, fleet: &mut Fleet) {
             None => {
                 return reader.refuse(
                     entry,
-                    format!("{} is no node of the list", shortened(name)),
+                    format!("{} is not a node of the list", shortened(name)),
                     EXPECTED,
                 );
             }
@@ -123,7 +123,7 @@ pub(super) fn direct(reader: &mut Reader<'_>, fleet: &Fleet, cells: &mut [Cell],
     let is_set = is_set || workloads().any(|set| set != Direction::Transmit);
     if is_set && workloads().any(|set| set != direction) {
         let message = format!(
-            "a direction beside pattern {}, which says that the node in the middle {}",
+            "direction cannot be combined with pattern {}, in which the hub {}",
             fleet.pattern.word(),
             if direction == Direction::Receive { "receives" } else { "sends" }
         );

@@ -147,8 +147,8 @@ fn alone(common: &Workload, mut parts: Vec<MixPart>) -> Result<Workload, String>
     let theirs = common.connections.saturating_mul(shares(&parts));
     if theirs % all != 0 {
         return Err(format!(
-            "connections {} are not divided by the shares of each client, as load idle needs; make it a multiple of \
-             {all}",
+            "connections {} cannot be divided by the shares of each client, as load idle needs; \
+             make it a multiple of {all}",
             common.connections
         ));
     }

@@ -155,7 +155,7 @@ fn of_cell(
 fn limits(fleet: &Fleet, search: &Search) -> Option<String> {
     if search.blocks < MIN_BLOCKS {
         return Some(format!(
-            "nothing is named before {MIN_BLOCKS} blocks, and {} are there",
+            "no node or pair is named before {MIN_BLOCKS} blocks; there are {}",
             search.blocks
         ));
     }

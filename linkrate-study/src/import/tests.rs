@@ -101,7 +101,8 @@ fn one_test_is_no_two_runs() {
         (Some(1e9), Some(7))
     );
     let expected = [
-        "c.json is this test as its other end reported it (900.0 Mb/s): one run, with what the first file does not tell.",
+        "c.json is this test as its other end reported it (900.0 Mb/s): one run, with what the \
+         first file does not report.",
         "d.json is a copy of this test, which counts once.",
     ];
     assert_eq!(runs[0].remarks, expected);

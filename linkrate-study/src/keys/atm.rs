@@ -22,7 +22,7 @@ pub(super) fn check(
     let no_checksums = "the adapter computes the CRC of AAL5 and no checksum of IP or TCP";
     let emulated = model.encapsulation.is_emulated();
     let (packets, snap) = if emulated {
-        let each = "each port is a client of an emulated LAN, with calls of its own";
+        let each = "each port is a client of an emulated LAN, with its own connections";
         (each, "an emulated LAN carries the frames as the host makes them")
     } else {
         let each = "an ATM port carries IP packets in cells, without a header of Ethernet";
@@ -33,11 +33,12 @@ pub(super) fn check(
         (
             knobs.offload == Some(Offload::Tso),
             "offload tso",
-            "the adapter cuts units of AAL5 into cells, and no superframe; gso cuts it in the kernel",
+            "the adapter segments AAL5 units into cells, but no superframes; the kernel segments \
+             these with gso",
         ),
         (knobs.tx_checksum == Some(true), "tx-checksum on", no_checksums),
         (knobs.rx_checksum == Some(true), "rx-checksum on", no_checksums),
-        (port.lro == Some(true), "lro on", "the adapter puts cells together, and no segments"),
+        (port.lro == Some(true), "lro on", "the adapter reassembles cells, but merges no segments"),
         (
             port.steering.is_some_and(|steering| steering != Steering::Off),
             "steering",

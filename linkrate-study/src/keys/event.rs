@@ -98,14 +98,14 @@ pub(super) fn check(setup: &Setup, testbed: &TestbedSpec) -> Result<(), Combinat
         (
             of_switch && testbed.switches < 2,
             "testbed",
-            "needs two switches, and the topology has one at most; its failure would leave no way \
+            "needs two switches, and the topology has one at most; its failure would leave no path \
              to the clients, so set switches to 2",
         ),
         (
             of_switch && testbed.spread_clients,
             "testbed",
-            "needs all clients on the switch that lives; clients on the other one would have no way \
-             to the system under test, so leave spread-clients out",
+            "needs all clients on the switch that does not fail; clients on the other one could \
+             not reach the system under test, so leave spread-clients out",
         ),
         (
             of_switch && by_lacp,

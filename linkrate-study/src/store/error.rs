@@ -55,7 +55,7 @@ pub enum StoreError {
         reason: String,
     },
     /// A value would not read back from the disk, so it was not written.
-    #[error("{} cannot write to this: {reason}", path.display())]
+    #[error("{} cannot store this value: {reason}", path.display())]
     Unreadable {
         /// The file it was meant for.
         path: PathBuf,

@@ -18,7 +18,10 @@ pub fn encode(run: &StoredRun) -> Result<Vec<u8>, String> {
     let crc = format!("{:08x}", crc32(&body));
     let line = [HEAD, crc.as_bytes(), MIDDLE, &body, TAIL, b"\n"].concat();
     if line.len() as u64 > MAX_LINE_BYTES {
-        return Err(format!("the run takes {} bytes, the most is {MAX_LINE_BYTES}", line.len()));
+        return Err(format!(
+            "the run takes {} bytes, expected at most {MAX_LINE_BYTES}",
+            line.len()
+        ));
     }
     Ok(line)
 }

@@ -185,7 +185,7 @@ impl CheckPlan for TestbedSpec {
         ensure!((1..=2).contains(&self.switches), "{} switches, expected 1 or 2", self.switches);
         ensure!(
             !self.router || self.switches == 1,
-            "two switches and a router, expected one of both"
+            "two switches and a router, expected one of the two"
         );
         let bridge = self.check_bridge();
         bridge.map_err(|error| format!("bridged clients: {error}; {}", error.hint()))?;

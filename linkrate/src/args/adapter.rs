@@ -139,10 +139,10 @@ pub enum AggregateCommand {
         #[command(flatten)]
         common: Common,
     },
-    /// Take an aggregate apart: each of its ports is an interface again
+    /// Take an aggregate apart: each of its ports becomes an interface again
     ///
-    /// The interface of the aggregate goes. Each port has the clients that are its share, in a network
-    /// of its own.
+    /// The interface of the aggregate is removed. Each port gets its share of the clients, in a
+    /// separate network.
     Remove {
         /// Aggregate: agg0
         aggregate: String,

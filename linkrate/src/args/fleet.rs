@@ -59,8 +59,10 @@ impl FleetArgs {
                 Err(refused(message).with_hint(Some("add --fleet-interface eth1")))
             }
             (false, Some(_)) => {
-                let message = format!("--fleet-interface beside --fleet {}", path.display());
-                Err(refused(message).with_hint(Some("a list names the interface of each node")))
+                let message =
+                    format!("--fleet-interface cannot be combined with --fleet {}", path.display());
+                Err(refused(message)
+                    .with_hint(Some("leave it out: a list names the interface of each node")))
             }
             (false, None) => listed(path).map(Some),
         }
@@ -80,7 +82,7 @@ pub fn listed(path: &Path) -> Result<Vec<Node>, Failure> {
 fn of_allocation(names: &[String], interface: &str) -> Result<Vec<Node>, String> {
     if names.len() < 2 {
         return Err(format!(
-            "--fleet slurm: the allocation has the node {} alone, expected 2 nodes or more",
+            "--fleet slurm: the allocation has only the node {}, expected 2 nodes or more",
             names.join(", ")
         ));
     }
@@ -120,7 +122,10 @@ mod tests {
         for (args, part) in [
             (args("slurm", None), "the interface to measure is missing"),
             (args("slurm", Some("a/b")), "\"a/b\" is not an interface name"),
-            (args("hosts.txt", Some("eth1")), "--fleet-interface beside --fleet hosts.txt"),
+            (
+                args("hosts.txt", Some("eth1")),
+                "--fleet-interface cannot be combined with --fleet hosts.txt",
+            ),
         ] {
             let failure = args.nodes().unwrap_err();
             assert!(failure.message.contains(part), "{failure:?}");

@@ -54,7 +54,7 @@ pub struct Iperf3Args {
     /// Octets of a message or a datagram [default: 128K; UDP: as many as fit a packet]
     #[arg(short, long, value_name = "BYTES", conflicts_with = "server", value_parser = values::block)]
     pub length: Option<u32>,
-    /// Streams at once
+    /// Number of parallel streams
     #[arg(short = 'P', long, value_name = "NUMBER", conflicts_with = "server", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=128))]
     pub parallel: u32,
     /// The server sends
@@ -78,7 +78,7 @@ pub struct Iperf3Args {
         value_parser = values::bit_rate
     )]
     pub bitrate: Option<Rate>,
-    /// Bit/s to which the kernel holds each stream (SO_MAX_PACING_RATE), with K, M, G, T
+    /// Bit/s at which the kernel paces each stream (SO_MAX_PACING_RATE), with K, M, G, T
     #[arg(long, value_name = "RATE", conflicts_with = "server", value_parser = values::decimal)]
     pub fq_rate: Option<u64>,
     /// No --fq-rate
@@ -114,10 +114,10 @@ pub struct Iperf3Args {
     /// Receivers leave the payload in the kernel (MSG_TRUNC)
     #[arg(long, conflicts_with = "server")]
     pub skip_rx_copy: bool,
-    /// The kernel cuts and merges datagrams (UDP_SEGMENT, UDP_GRO)
+    /// The kernel segments and coalesces datagrams (UDP_SEGMENT, UDP_GRO)
     #[arg(long, conflicts_with = "server")]
     pub gsro: bool,
-    /// Payload of digits again and again, instead of octets that do not compress
+    /// Repeated digits as payload, instead of octets that do not compress
     #[arg(long, conflicts_with = "server")]
     pub repeating_payload: bool,
     /// Datagrams of IPv4 are not fragmented
@@ -147,10 +147,10 @@ pub struct Iperf3Args {
     /// Print one JSON object for each line: start, intervals, end
     #[arg(long, conflicts_with = "server")]
     pub json_stream: bool,
-    /// With --json-stream: and the whole document behind them
+    /// With --json-stream: print the whole document after them, too
     #[arg(long, conflicts_with = "server")]
     pub json_stream_full_output: bool,
-    /// Print what the server has printed
+    /// Print the server's output, too
     #[arg(long, conflicts_with = "server")]
     pub get_server_output: bool,
     /// Text for the JSON document
@@ -177,13 +177,13 @@ pub struct Iperf3Args {
     /// CPU of the client, and behind a comma that of the server
     #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = values::cpus)]
     pub affinity: Option<(u32, Option<u32>)>,
-    /// Address of this end, and its interface; a server takes an address alone
+    /// Local address, and its interface after a %; a server takes only an address
     #[arg(short = 'B', long, value_name = "ADDRESS[%INTERFACE]", value_parser = values::bind)]
     pub bind: Option<Bind>,
-    /// Interface that alone carries the test
+    /// Bind to this interface (SO_BINDTODEVICE)
     #[arg(long, value_name = "INTERFACE", conflicts_with = "server")]
     pub bind_dev: Option<String>,
-    /// Port of this end; more streams have the next ones
+    /// Local port; further streams have the next ones
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub cport: u16,
     /// IPv4 only
@@ -192,19 +192,20 @@ pub struct Iperf3Args {
     /// IPv6 only
     #[arg(short = '6', long)]
     pub version6: bool,
-    /// Numbers of 64 bits in datagrams
+    /// 64-bit packet counters in datagrams
     #[arg(long, conflicts_with = "server")]
     pub udp_counters_64bit: bool,
-    /// Milliseconds that a connection may take
+    /// Maximum time to connect, milliseconds
     #[arg(long, value_name = "MS", conflicts_with = "server")]
     pub connect_timeout: Option<u32>,
-    /// Milliseconds that a receiver waits for octets [default: 120000]
+    /// Maximum time that a receiver waits for octets, milliseconds [default: 120000]
     #[arg(long, value_name = "MS", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(100..=86_400_000))]
     pub rcv_timeout: Option<u32>,
     /// Milliseconds that octets may wait for an acknowledgement (TCP_USER_TIMEOUT)
     #[arg(long, value_name = "MS", conflicts_with = "server", value_parser = clap::value_parser!(u32).range(0..=86_400_000))]
     pub snd_timeout: Option<u32>,
-    /// Keepalive of the control connection: seconds until it is asked, between questions, and questions
+    /// Keepalive of the control connection: idle seconds before the first probe, seconds between
+    /// probes, number of probes
     #[arg(
         long,
         value_name = "IDLE/INTERVAL/COUNT",
@@ -221,7 +222,8 @@ pub struct Iperf3Args {
     /// Accepted: there is no output for debugging
     #[arg(short, long, value_name = "LEVEL", num_args = 0..=1, require_equals = true, default_missing_value = "4")]
     pub debug: Option<u32>,
-    /// Server: most bit/s of a test, with K, M, G, T, and the seconds over which they are counted
+    /// Server: maximum bit/s of a test, with K, M, G, T, and the seconds over which the rate is
+    /// averaged
     #[arg(long, value_name = "RATE[/SECONDS]", conflicts_with = "client", value_parser = values::limit)]
     pub server_bitrate_limit: Option<(u64, Duration)>,
     /// Server: longest test, seconds; 0 for any

@@ -70,8 +70,8 @@ pub struct MeasureArgs {
         hide_short_help = true
     )]
     pub warm_up: String,
-    /// What the figures are for: costs, rates or functions. A run for functions counts whatever other
-    /// programs do, and its figures say little
+    /// Purpose of the results: costs, rates or functions. With functions, a run counts even if
+    /// other programs disturb it; its results then say little
     #[arg(long, default_value = "costs", value_name = "PURPOSE", hide_short_help = true)]
     pub purpose: Purpose,
     /// New directory for the result, for report, compare and resume [default: none]
@@ -99,7 +99,7 @@ pub const ELSEWHERE: [(&str, &str); 7] = [
     ("-H", "the peer of an existing interface: --interface NAME --client netperf://HOST"),
     ("-s", "to serve clients of iperf3 and netperf: linkrate serve"),
     ("-b", "streams send as fast as they can; requests at a given rate: --request-rate NUMBER"),
-    ("-i", "each run is one interval; its course is in the report: linkrate run"),
+    ("-i", "each run is one interval; its time series is in the report: linkrate run"),
     ("--output", "a document in a file: --json > FILE"),
     ("-n", "each run ends by time: --time TIME"),
 ];

@@ -46,7 +46,7 @@ pub struct ServeArgs {
     /// Maximum number of concurrent tests of each program; further clients get "server busy"
     #[arg(long, value_name = "NUMBER", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub sessions: u32,
-    /// Maximum number of them for one client: an address, or a /64 of IPv6
+    /// Maximum number of concurrent tests of one client: an address, or a /64 of IPv6
     #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub client_sessions: u32,
     /// Maximum memory of all tests together; further clients get "server busy"
@@ -61,11 +61,12 @@ pub struct ServeArgs {
     /// Maximum bytes of a test, both directions together, for example "10 GiB" [default: unlimited]
     #[arg(long, value_name = "SIZE")]
     pub max_bytes: Option<ByteSize>,
-    /// Serve clients of this network alone: 192.0.2.0/24, 2001:db8::/32, or an address; can be repeated
+    /// Serve only clients of this network: 192.0.2.0/24, 2001:db8::/32, or an address; can be
+    /// repeated
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
-    /// Serve clients of iperf3 that are a user of this file alone: a line each with the name, a comma, and the
-    /// SHA-256 of "{NAME}PASSWORD", as iperf3 has it
+    /// Serve only those clients of iperf3 that log in as a user of this file. Each line has the
+    /// name, a comma, and the SHA-256 of "{NAME}PASSWORD", as iperf3 has it
     #[arg(long, value_name = "FILE", requires = "rsa_private_key")]
     pub users: Option<PathBuf>,
     /// Private key for names and passwords of clients, in PEM form without a password

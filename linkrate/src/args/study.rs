@@ -157,8 +157,8 @@ pub struct StudyCompareArgs {
     /// Smallest difference that counts, for example 3 % [default: that of the baseline]
     #[arg(long, value_name = "PERCENT")]
     pub minimum_effect: Option<String>,
-    /// How far two sessions lie apart on this machine without any cause (standard deviation); with one set of
-    /// each side only [default: 3.3 % of service demand, 0.2 % of throughput]
+    /// Standard deviation between sessions of the same test on this machine; with one set of each
+    /// side only [default: 3.3 % of service demand, 0.2 % of throughput]
     #[arg(long, value_name = "PERCENT")]
     pub session_scatter: Option<String>,
     /// Format of the comparison
@@ -243,7 +243,7 @@ pub enum SchemaOf {
 pub struct StudyReportArgs {
     /// The results directory
     pub directory: PathBuf,
-    /// Print all that is known instead of the answer, or some of its parts
+    /// Print all details instead of the answer, or only some of them
     #[arg(long, value_name = "PARTS", value_enum, num_args = 0..=1, value_delimiter = ',',
         default_missing_value = "all", conflicts_with_all = ["format", "output", "json"])]
     pub details: Vec<Details>,
@@ -410,7 +410,7 @@ pub struct StudyRunArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Print all that is known instead of the answer, or some of its parts
+    /// Print all details instead of the answer, or only some of them
     #[arg(long, value_name = "PARTS", value_enum, num_args = 0..=1, value_delimiter = ',',
         default_missing_value = "all", conflicts_with_all = ["format", "json"])]
     pub details: Vec<Details>,

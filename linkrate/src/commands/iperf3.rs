@@ -253,8 +253,8 @@ fn terminated() -> String {
 fn everywhere(arguments: &Iperf3Args) -> Result<TcpListener, Failure> {
     if arguments.authorized_users_path.is_none() {
         stderr::line(
-            "note: clients of the network are served, without any authentication; --bind 127.0.0.1 serves those of \
-             this host alone",
+            "note: every client on the network is served, without any authentication; --bind 127.0.0.1 \
+             serves this host only",
         );
     }
     let on = |address: IpAddr| listen(address, arguments.port, "iperf3", "-p PORT");
@@ -277,7 +277,8 @@ fn server(arguments: &Iperf3Args, stop: &Arc<AtomicBool>) -> Result<Exit, Failur
     let users = users.map(|(users, key)| read_users(users, key, padding, skew)).transpose()?;
     let listener = match &arguments.bind {
         Some(bind) if bind.device.is_some() => {
-            let message = "a server listens on an address, and on no interface alone";
+            let message = "a server listens on an address; it cannot listen on an interface \
+                           without one";
             return Err(Failure::new(Exit::Failure, format!("--bind: {message}")));
         }
         Some(bind) => listen(bind.address, arguments.port, "iperf3", "-p PORT"),

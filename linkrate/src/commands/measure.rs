@@ -30,8 +30,8 @@ use crate::program::this_program;
 use crate::progress::StudyProgress;
 
 /// What to do where other programs spoil runs.
-const BUSY: &str = "hint: end what else runs here, or give the system under test CPUs of its own: --sut-cpus; where only \
-                    functions count: --purpose functions";
+const BUSY: &str = "hint: stop other programs, or give the system under test its own CPUs: \
+                    --sut-cpus; if only functions count: --purpose functions";
 
 /// Runs the workload and prints its figures.
 pub fn run(arguments: &MeasureArgs) -> Result<Exit, Failure> {

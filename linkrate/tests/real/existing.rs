@@ -335,7 +335,7 @@ fn refuses_to_borrow_an_interface_with_uppers() {
         }
         let mut measure = measure_the_loop(&machine, &own.program(), "--runs 1");
         let finished = Running::start(&mut measure).wait();
-        let said = format!("eth2 cannot be lent to a client: {said}");
+        let said = format!("eth2 cannot be moved into a client's namespace: {said}");
         assert!(finished.code() != Some(0) && finished.stderr.contains(&said), "{finished:?}");
         machine.sh("ip link show dev over");
         own.expect_nothing_left();
@@ -448,10 +448,10 @@ fn a_machine_without_this_version_gets_the_program_for_the_time_of_a_run() {
         expect_no_copy(&lab);
 
         for (option, said, hint) in [
-            ("--no-deploy", "and --no-deploy forbids to copy one", "leave out --no-deploy"),
+            ("--no-deploy", "and --no-deploy forbids a copy", "leave out --no-deploy"),
             (&foreign, "/foreign is for aarch64", "name a static linkrate for"),
             ("--deploy /no/such/file", "/no/such/file cannot be copied", "with --deploy"),
-            ("--deploy /etc/passwd", "it is no program", "with --deploy"),
+            ("--deploy /etc/passwd", "it is not a program", "with --deploy"),
         ] {
             if cfg!(not(target_arch = "x86_64")) && option == foreign {
                 continue;

@@ -234,7 +234,7 @@ fn clients_are_served_side_by_side_and_one_too_many_is_busy() {
     }
     let lines = server.end();
     let [busy, served @ ..] = &lines[..] else { panic!("no line") };
-    let reason = "one more than 4 sessions";
+    let reason = "more than 4 sessions";
     assert_eq!((&busy["ended"], &busy["reason"]), (&"refused".into(), &reason.into()), "{busy:#}");
     assert_eq!(served.len(), 4, "{lines:#?}");
     assert!(served.iter().all(|line| line["ended"] == "complete" && line["streams"] == 2));

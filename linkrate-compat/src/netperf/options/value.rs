@@ -171,7 +171,8 @@ impl Value<'_> {
         const MAX_NAME: usize = 31;
         let files = self.split_pair();
         if files[1].len() > MAX_NAME {
-            return self.wrong("a file, and with a comma one of the server with at most 31 octets");
+            return self
+                .wrong("a local file, and after a comma one of the server with at most 31 octets");
         }
         Ok(files.map(|file| Some(file.to_owned()).filter(|file| !file.is_empty())))
     }
@@ -185,7 +186,7 @@ impl Value<'_> {
                     text,
                     0,
                     u32::MAX,
-                    "calls of this end, and with a comma of the server",
+                    "local calls, and after a comma those of the server",
                 )?;
                 *burst = Some(calls).filter(|calls| *calls > 0);
             }
@@ -196,7 +197,7 @@ impl Value<'_> {
     /// The intervals here and there: ms, or with a letter ms, s or µs (`u`).
     pub(super) fn intervals(&self) -> Result<[Option<Duration>; 2], OptionsError> {
         const EXPECTED: &str =
-            "a time of this end such as 10, 500u or 1s, and with a comma of the server";
+            "a local time such as 10, 500u or 1s, and after a comma that of the server";
         let mut intervals = [None; 2];
         for (interval, text) in intervals.iter_mut().zip(self.split_pair()) {
             if text.is_empty() {

@@ -73,8 +73,8 @@ impl Datagrams {
         let Self::Refused(reason) = self else { return None };
         Some(format!(
             "programs that send datagrams do not wait for the link, so they send more than it \
-             carries, and the rest is dropped: {reason}; the kernel modules sch_htb and cls_u32 \
-             mend this"
+             carries, and the rest is dropped: {reason}; load the kernel modules sch_htb and \
+             cls_u32"
         ))
     }
 }

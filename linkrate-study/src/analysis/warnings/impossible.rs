@@ -88,9 +88,12 @@ fn above(
         })
         .collect();
     let cause = match above.first()?.1.of_drives {
-        true => "tape drives take, by payload that their sink had taken and they had not",
+        true => {
+            "tape drives take, because of payload that the sink had accepted and the drives had not"
+        }
         false => {
-            "links can carry, by payload that had crossed them before the measurement began, and came to TCP behind that"
+            "links can carry, because payload had crossed them before the measurement began, and \
+             reached TCP after that"
         }
     };
     let most = above.iter().map(|(_, _, seconds)| *seconds).fold(0.0, f64::max);

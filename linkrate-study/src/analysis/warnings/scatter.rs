@@ -221,7 +221,7 @@ fn of_two_groups(
         format!("{} to {} ({} runs)", show(group[0]), show(group[group.len() - 1]), group.len())
     });
     Some(format!(
-        "{}: {} is in two groups, {low} and {high}, and the mean is that of none (median {}).",
+        "{}: {} is in two groups, {low} and {high}, and the mean describes neither (median {}).",
         cell.name,
         measure.word(),
         show(cell.middle),

@@ -160,7 +160,7 @@ pub fn keepalive(text: &str) -> Result<Keepalive, String> {
     if let (Some(idle), Some(interval), Some(count)) = (idle, interval, count)
         && idle <= interval.saturating_mul(count)
     {
-        return Err("expected the idle time to be longer than all questions".to_owned());
+        return Err("expected the idle time to be longer than all probes together".to_owned());
     }
     let time = |seconds: u32| Duration::from_secs(seconds.into());
     Ok(Keepalive { idle: idle.map(time), interval: interval.map(time), count })

@@ -20,7 +20,7 @@ pub struct AggregateArgs {
     /// Balancing: mac, ip, port, cpu, round-robin or adaptive
     #[arg(long, value_name = "WORD", value_delimiter = ',', default_value = "port")]
     pub balance: Vec<Balance>,
-    /// Random flows, 1 to 4096: each has an entry of its own choice in the table
+    /// Random flows, 1 to 4096: each gets a random entry of the table
     #[arg(
         long, value_name = "FLOWS", value_delimiter = ',', default_value = "8",
         value_parser = count
@@ -35,7 +35,7 @@ pub struct AggregateArgs {
         value_parser = flow
     )]
     pub flow: Vec<Flow>,
-    /// Queues that send, 1 to 256, for balancing by CPU: each flow has one by chance
+    /// Transmit queues, 1 to 256, for balancing by CPU: each flow gets a random one
     #[arg(long, value_name = "QUEUES", required_if_eq("balance", "cpu"))]
     pub queues: Option<u16>,
     /// Line rate of each port

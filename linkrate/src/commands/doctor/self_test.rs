@@ -93,8 +93,9 @@ fn text(outcome: &SelfTest) -> String {
         }
     }
     if outcome.samples.iter().any(|sample| sample.pace == Pace::Fast) {
-        let fast = "10, 25 and 50 µs: the same work after each of 5,000 wake-ups a second; a trace of switches, idle \
-                    states and interrupts tells the size in bounds, and a reading within them has no error.";
+        let fast = "10, 25 and 50 µs: the same work after each of 5,000 wake-ups a second; a trace \
+                    of switches, idle states and interrupts gives bounds of the size, and a \
+                    reading within the bounds has no error.";
         let promise = promise(outcome).map_or_else(String::new, |promise| format!(" {promise}"));
         for part in wrap(&format!("{fast}{promise}"), PIPE_WIDTH) {
             line(part);
@@ -152,8 +153,8 @@ fn promise(outcome: &SelfTest) -> Option<String> {
     });
     (most > 0.0).then(|| {
         format!(
-            "With these bounds, a meter that passes is known to {least:.0} to {most:.0} % of these loads, the smallest load the \
-             least."
+            "With these bounds, the error of a meter that passes is known to {least:.0} to \
+             {most:.0} % of these loads; the smallest load has the widest bounds."
         )
     })
 }

@@ -66,7 +66,8 @@ fn remedy(unjudged: Finding, baselines: &[StoredStudy]) -> Option<String> {
     match unjudged {
         Finding::TooFew => Some(format!("measure at least {fewest} {what}")),
         Finding::UnknownScatter => Some(format!(
-            "measure at least {MIN_SETS} sets of each side, or tell their scatter: --session-scatter PERCENT"
+            "measure at least {MIN_SETS} sets of each side, or give their scatter: \
+             --session-scatter PERCENT"
         )),
         Finding::TooFewTransactions => Some("measure longer, or more connections".to_owned()),
         Finding::NotMeasured => {
@@ -121,8 +122,8 @@ fn refused(error: &ComparisonError, arguments: &StudyCompareArgs, imported: bool
                 })
             } else if differences.iter().any(|one| one.name == IMPORTED) {
                 Some(format!(
-                    "imported runs do not tell their conditions; if you know that they were those of the \
-                     other set: --allow {IMPORTED}"
+                    "imported runs do not record their conditions; if you know that they were the \
+                     same as in the other set: --allow {IMPORTED}"
                 ))
             } else {
                 let allow: Vec<String> =

@@ -93,7 +93,9 @@ fn otava(found: &StudyTrend, file: Option<&Path>) -> Result<Vec<u8>, Failure> {
     if !table.left_out.is_empty() {
         let columns = words::count(table.left_out.len(), "column");
         let names = table.left_out.join(", ");
-        stderr::note(format_args!("{columns} left out, for a set without a figure: {names}"));
+        stderr::note(format_args!(
+            "{columns} left out, because a set has no value for them: {names}"
+        ));
     }
     if let Some(file) = file.filter(|file| file.extension().is_some_and(|ending| ending == "csv")) {
         let name = file.display().to_string();
@@ -114,7 +116,7 @@ fn refused(error: &TrendError) -> Failure {
                 let (name, before, newest) = (&one.name, &one.baseline, &one.candidate);
                 message.push_str(&format!("\n  {name}: {before}, {newest} in the newest set"));
             }
-            "leave the set out, or make a trend of its own"
+            "leave this set out, or make a separate trend of it"
         }
     };
     Failure::new(Exit::Usage, message).with_hint(Some(hint))

@@ -125,16 +125,15 @@ fn a_mean_that_lies_above_the_limit_is_not_chance() {
 }
 
 /// What explains a figure that is a little above its limit.
-const CAUSE: &str = "by payload that had crossed them before the measurement began";
+const CAUSE: &str = "because payload had crossed them before the measurement began";
 
 #[test]
 fn a_figure_above_its_limit_by_however_little_has_its_cause_beside_it() {
     assert_eq!(
         found("transmit", &[(99.9, 0.0), (100.002, 0.0)]),
-        [
-            "cell: figures are above what links can carry, by payload that had crossed them before the measurement began, \
-          and came to TCP behind that: transmit in block 2 100.002 % of the limit. Up to 0.30 ms of payload may do so."
-        ]
+        ["cell: figures are above what links can carry, because payload had crossed them before \
+             the measurement began, and reached TCP after that: transmit in block 2 100.002 % of \
+             the limit. Up to 0.30 ms of payload may do so."]
     );
     let [receive] = found("bidirectional", &[(90.0, 100.005)]).try_into().unwrap();
     assert!(receive.contains("that: receive in block 1 100.005 % of"), "{receive}");
@@ -214,7 +213,8 @@ fn tape_drives_are_a_limit_that_a_sink_may_be_ahead_of() {
     assert_eq!(found([99.9; 5]), [""; 0]);
     let [ahead] = found([99.0, 101.0, 98.9, 99.8, 99.3]).try_into().unwrap();
     assert!(
-        ahead.contains("above what tape drives take, by payload that their sink had taken"),
+        ahead
+            .contains("above what tape drives take, because of payload that the sink had accepted"),
         "{ahead}"
     );
     // more than once is no credit
