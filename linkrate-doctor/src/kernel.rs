@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(late.state, Limited);
         assert!(late.detail.contains("(none)") && late.remedy.unwrap().contains("sched/preempt"));
         assert_eq!(of(None, "#1 SMP PREEMPT @0").detail, of(Some("(full)"), dynamic).detail);
-        assert!(of(None, dynamic).detail.contains("hides its mode"));
+        assert!(of(None, dynamic).detail.contains("does not report its mode"));
     }
 
     #[test]

@@ -316,7 +316,7 @@ mod tests {
         }
         // the first is hello, whose number none may repeat
         let error = connection.receive(TIMEOUT).unwrap_err();
-        assert_eq!(error.to_string(), "agent of sut: it sent reply 0 to no request");
+        assert_eq!(error.to_string(), "agent of sut: it sent reply 0 without a request");
 
         let (mut connection, mut there) = pair(false);
         for _ in 0..3 {

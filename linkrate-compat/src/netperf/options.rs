@@ -754,7 +754,7 @@ mod tests {
             ("-l", "option -l is \"\", expected a value"),
             ("-p 0", "option -p is \"0\", expected a TCP port"),
             ("-I 90", "option -I is \"90\", expected 95 or 99"),
-            ("-i x", "option -i is \"x\", expected most tests"),
+            ("-i x", "option -i is \"x\", expected the maximum number of tests"),
             ("-b x", "option -b is \"x\", expected calls of this end"),
             ("-t TCP_MAERTS -b 1", "option -b is \"\", expected a test in which this end sends"),
             ("-w 0", "option -w is \"0\", expected a time"),

@@ -244,7 +244,7 @@ sockperf: ---> <MIN> observation =   10.847
         assert!(error(&few).starts_with("line 9: 387 answers to 38750 messages"));
         assert!(error(&TEXT.replace("IP = ", "")).contains("no line of the server's address"));
         let sent = "sockperf: Summary: BandWidth is 14.850 MBps (118.803 Mbps)\n";
-        assert!(error(sent).contains("what was sent alone"));
+        assert!(error(sent).contains("only what was sent"));
         let failed = "sockperf: No messages were received from the server. Is the server down?\n";
         assert!(error(failed).starts_with("line 1: the test failed: sockperf: No messages"));
         assert!(error(&TEXT.replace("RunTime=1.550", "RunTime=x")).starts_with("line 9"));

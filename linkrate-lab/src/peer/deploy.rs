@@ -292,7 +292,7 @@ mod tests {
         let here = tempfile::tempdir().unwrap();
         std::fs::write(here.path().join("text"), "linkrate\n").unwrap();
         let error = Program::open(&here.path().join("text")).unwrap_err();
-        assert!(error.to_string().contains("no program"), "{error}");
+        assert!(error.to_string().contains("not a program"), "{error}");
         assert!(Program::open(&here.path().join("none")).is_err());
     }
 }

@@ -348,7 +348,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("It never pays in 1: receive, before traffic. Each KB"), "{text}");
-        assert!(text.contains("It is open in 1: transmit, before traffic. No saving"), "{text}");
+        assert!(
+            text.contains("It is inconclusive in 1: transmit, before traffic. No saving"),
+            "{text}"
+        );
         let text = of(&[&never]);
         assert!(
             text.starts_with("Handing a connection to the adapter pays in none of 1 comparison.")

@@ -282,7 +282,10 @@ mod tests {
             let set = |word: &str| read(&format!("{keys}\n[workload]\ndirection = \"{word}\""));
             assert_eq!(directions(&set(same).unwrap()), [direction; 2]);
             let error = set(other).unwrap_err();
-            assert!(error.contains(&format!("a direction beside pattern {pattern}")), "{error}");
+            assert!(
+                error.contains(&format!("direction cannot be combined with pattern {pattern}")),
+                "{error}"
+            );
         }
         let hubs = read(&format!("{NODES}\npattern = \"incast\"\nhubs = [\"a\"]")).unwrap();
         let fleet = hubs.fleet.unwrap();
@@ -321,7 +324,7 @@ mod tests {
             (&format!("{NODES}\npattern = \"star\""), "fleet.pattern: unknown "),
             (
                 &format!("{NODES}\npattern = \"incast\"\nhubs = [\"d\"]"),
-                "fleet.hubs: d is no node of the list",
+                "fleet.hubs: d is not a node of the list",
             ),
             (&format!("{NODES}\nhubs = [\"a\"]"), "with pattern all-pairs, which has none"),
             (&format!("{NODES}\npattern = \"incast\"\nat-once = 2"), "fleet.at-once: 2"),

@@ -100,7 +100,7 @@ mod tests {
     fn a_run_that_no_reader_takes_is_not_written() {
         let long = fixture::run(0, 0, None, fixture::failed(&"x".repeat(MAX_LINE_BYTES as usize)));
         let reason = encode(&long).unwrap_err();
-        assert!(reason.ends_with("the most is 16777216"), "{reason}");
+        assert!(reason.ends_with("expected at most 16777216"), "{reason}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ mod tests {
         assert_eq!((nodes[1].name.as_str(), nodes[1].interface.as_str()), ("n2", "ib0"));
         assert_eq!((&nodes[1].rack, &nodes[1].switch), (&None, &None));
         let error = of_allocation(&names[..1], "ib0").unwrap_err();
-        assert!(error.contains("the node n1 alone, expected 2"), "{error}");
+        assert!(error.contains("only the node n1, expected 2"), "{error}");
     }
 
     #[test]
