@@ -2,11 +2,12 @@
 //! protocol, and makes a [`Host`] of it.
 //!
 //! `LocalAgent` starts the agent on this machine, in namespaces of its own or where the controller is;
-//! `Remote` starts it on another machine, through `ssh` or a step of Slurm, and brings the program along
+//! `Remote` starts it elsewhere, through `ssh`, a step of Slurm or a command of the user, and brings the program along
 //! where it is missing (`deploy`), or in a namespace of this one that has a name or a process. [`PeerServer`] is no agent: a third-party program, which knows its own
 //! protocol alone. [`PeerMeasurement`] types how much a peer reports of a measurement: an agent reports
 //! everything, a third-party program its traffic alone.
 
+mod command;
 mod deploy;
 mod elf;
 mod local;
@@ -23,6 +24,7 @@ use crate::error::LabError;
 use crate::host::Host;
 use crate::options::LabOptions;
 
+pub(crate) use command::UserCommand;
 pub(crate) use local::{LAB, LENDS, LocalAgent, Namespaces};
 pub(crate) use named_namespace::NamedNamespace;
 pub(crate) use process_namespace::ProcessNamespace;

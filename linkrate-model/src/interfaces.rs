@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::shell;
+
 pub use program::{Program, ProgramError, ProgramUser};
 
 /// Length of an interface name, `IFNAMSIZ` less the final zero.
@@ -16,12 +18,15 @@ pub const NAME_BYTES: usize = 15;
 /// Longest destination that is given to `ssh`, and longest name of a host with a program.
 const DESTINATION_BYTES: usize = 255;
 
+/// Longest command that reaches a client.
+const COMMAND_BYTES: usize = 4096;
+
 /// The program that is started on other machines unless another is named.
 pub const PEER_SERVER: &str = "linkrate";
 
 /// How a peer is written, for hints.
 pub const PEER_EXPECTED: &str = "expected \"ssh://USER@HOST:PORT\", \"slurm://NODE\", \"interface://NAME\", \"netns://NAME\" or \"pid://N\", and \"?address=ADDRESS\" after it if \
-     needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or the short forms, \"ssh:HOST\"";
+     needed, or \"netperf://HOST:PORT\" or \"iperf3://USER@HOST:PORT?key=FILE\"; or \"exec:COMMAND\"; or the short forms, \"ssh:HOST\"";
 
 /// Existing interfaces of the system under test, each a port, and the clients at their peers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,7 +181,7 @@ pub enum InterfacesError {
     },
     /// A program is named although no client's machine runs it.
     #[error(
-        "the linkrate program at the peer applies to clients of ssh: and slurm: only; these clients are not"
+        "the linkrate program at the peer applies to clients of ssh:, slurm: and exec: only; these clients are not"
     )]
     NoPeerServer,
     /// The name is not valid for a program.
@@ -228,6 +233,12 @@ pub enum Peer {
         /// The address to use, where it has several on the interface's network.
         address: Option<Ipv4Addr>,
     },
+    /// A command of the user that runs, by a shell, the line that it gets as its last word: in a container or a pod, or behind a
+    /// jump host. It comes from the command line alone: a file that somebody sends starts nothing.
+    Command {
+        /// The command, without that word; not empty.
+        words: Vec<String>,
+    },
     /// A measuring third-party program, which reports on its traffic alone.
     Program {
         /// The program.
@@ -249,6 +260,7 @@ enum Kind {
     Interface,
     Namespace,
     Process,
+    Command,
     Program(Program),
 }
 
@@ -260,13 +272,19 @@ impl Peer {
             Self::Interface { .. } => Kind::Interface,
             Self::Namespace { .. } => Kind::Namespace,
             Self::Process { .. } => Kind::Process,
+            Self::Command { .. } => Kind::Command,
             Self::Program { program, .. } => Kind::Program(*program),
         }
     }
 
     /// Whether the client is an agent on another machine.
     pub fn is_agent_elsewhere(&self) -> bool {
-        matches!(self, Self::Ssh { .. } | Self::Slurm { .. })
+        matches!(self, Self::Ssh { .. } | Self::Slurm { .. } | Self::Command { .. })
+    }
+
+    /// Whether a command of the user reaches the client.
+    pub fn is_command(&self) -> bool {
+        matches!(self, Self::Command { .. })
     }
 
     /// Whether the client is an agent in a network namespace that this machine has already.
@@ -287,6 +305,7 @@ impl Peer {
             | Self::Slurm { .. }
             | Self::Namespace { .. }
             | Self::Process { .. }
+            | Self::Command { .. }
             | Self::Program { .. } => None,
         }
     }
@@ -299,7 +318,8 @@ impl Peer {
             | Self::Slurm { .. }
             | Self::Interface { .. }
             | Self::Namespace { .. }
-            | Self::Process { .. } => None,
+            | Self::Process { .. }
+            | Self::Command { .. } => None,
         }
     }
 
@@ -313,6 +333,7 @@ impl Peer {
             | Self::Namespace { address, .. }
             | Self::Process { address, .. } => *address = None,
             Self::Program { user, .. } => *user = None,
+            Self::Command { .. } => {}
         }
         named.to_string()
     }
@@ -325,7 +346,7 @@ impl Peer {
             | Self::Interface { address, .. }
             | Self::Namespace { address, .. }
             | Self::Process { address, .. } => *address,
-            Self::Program { .. } => None,
+            Self::Program { .. } | Self::Command { .. } => None,
         }
     }
 }
@@ -342,6 +363,13 @@ impl fmt::Display for Peer {
             Self::Interface { name, .. } => write!(f, "interface:{name}")?,
             Self::Namespace { name, .. } => write!(f, "netns:{name}")?,
             Self::Process { pid, .. } => write!(f, "pid:{pid}")?,
+            Self::Command { words } => {
+                f.write_str("exec:")?;
+                for (number, word) in words.iter().enumerate() {
+                    let blank = if number == 0 { "" } else { " " };
+                    write!(f, "{blank}{}", shell::word(word))?;
+                }
+            }
             Self::Program { program, host, port, user } => {
                 write!(f, "{program}:")?;
                 if let Some(user) = user {
@@ -408,6 +436,15 @@ impl FromStr for Peer {
                 Err(reason) => refused(reason),
             };
         }
+        if kind == "exec" {
+            let words = shell::split(rest).filter(|words| !words.is_empty());
+            return match words {
+                Some(words) if rest.len() <= COMMAND_BYTES && !rest.contains(char::is_control) => {
+                    Ok(Self::Command { words })
+                }
+                _ => refused("the text after exec: is not a command"),
+            };
+        }
         let (rest, address) = match rest.rsplit_once(',') {
             None => (rest, None),
             Some((rest, address)) => match address.parse() {
@@ -443,7 +480,7 @@ impl FromStr for Peer {
                 _ => refused("the text after pid: is not the number of a process"),
             },
             _ => refused(
-                "it begins with none of ssh:, slurm:, interface:, netns:, pid:, iperf3: and netperf:",
+                "it begins with none of ssh:, slurm:, interface:, netns:, pid:, exec:, iperf3: and netperf:",
             ),
         }
     }
@@ -590,6 +627,8 @@ mod tests {
             "netns:lab-2,10.0.0.2",
             "pid:4711",
             "pid:1,10.0.0.2",
+            "exec:kubectl exec -i pod/web -- sh -c",
+            "exec:ssh -J 'a b' lab2,lab3",
             "iperf3:lab2",
             "iperf3:10.0.0.2:5202",
             "iperf3:[::1]:5202",
@@ -620,7 +659,7 @@ mod tests {
             ("lab2", "names no way to reach the client"),
             (
                 "rsh:lab2",
-                "with none of ssh:, slurm:, interface:, netns:, pid:, iperf3: and netperf:",
+                "with none of ssh:, slurm:, interface:, netns:, pid:, exec:, iperf3: and netperf:",
             ),
             ("iperf3:", "not a host"),
             ("iperf3:-c", "not a host"),
@@ -654,6 +693,9 @@ mod tests {
             ("netns:", "not the name of a network namespace"),
             ("netns:../init", "not the name of a network namespace"),
             ("netns:-all", "not the name of a network namespace"),
+            ("exec:", "not a command"),
+            ("exec:docker 'exec", "not a command"),
+            ("exec:a\u{7}", "not a command"),
             ("pid:0", "not the number of a process"),
             ("pid:-1", "not the number of a process"),
             ("pid:4294967296", "not the number of a process"),
@@ -696,13 +738,13 @@ mod tests {
                 &["eth1"],
                 &["iperf3:a"],
                 Some("linkrate"),
-                "applies to clients of ssh: and slurm: only",
+                "applies to clients of ssh:, slurm: and exec: only",
             ),
             (
                 &["eth1"],
                 &["interface:eth2"],
                 Some("linkrate"),
-                "applies to clients of ssh: and slurm: only",
+                "applies to clients of ssh:, slurm: and exec: only",
             ),
             (&["eth1"], &["ssh:a"], Some(""), "has an empty name"),
         ] {
@@ -728,7 +770,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_read_or_refused_and_comes_back_as_it_went(
-            text in "(ssh:|slurm:|interface:|netns:|pid:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
+            text in "(ssh:|slurm:|interface:|netns:|pid:|exec:|iperf3:|netperf:|)[ -~é]{0,20}(,[0-9.]{1,16})?"
         ) {
             if let Ok(end) = text.parse::<Peer>() {
                 prop_assert_eq!(&end.to_string().parse::<Peer>().unwrap(), &end);

@@ -176,6 +176,12 @@ impl Names {
 
 /// Names of hosts and users in how a peer is reached.
 fn words_of(peer: &Peer) -> Vec<String> {
+    if let Peer::Command { words } = peer {
+        // any of them may name a host
+        let may_name =
+            |word: &&String| !word.starts_with('-') && !["exec", "sh"].contains(&&***word);
+        return words.iter().skip(1).filter(may_name).cloned().collect();
+    }
     let reached = match peer {
         Peer::Ssh { destination, .. } => destination.trim_start_matches("ssh://").to_owned(),
         Peer::Slurm { node, .. } => node.clone(),
@@ -183,7 +189,10 @@ fn words_of(peer: &Peer) -> Vec<String> {
             let user = user.as_ref().map(|user| format!("@{}", user.name)).unwrap_or_default();
             format!("{host}{user}")
         }
-        Peer::Interface { .. } | Peer::Namespace { .. } | Peer::Process { .. } => String::new(),
+        Peer::Interface { .. }
+        | Peer::Namespace { .. }
+        | Peer::Process { .. }
+        | Peer::Command { .. } => String::new(),
     };
     let words = reached.split(['@', ':', '/', '[', ']']);
     let is_name = |word: &&str| {

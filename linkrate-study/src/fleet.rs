@@ -264,7 +264,7 @@ impl Node {
         if !linkrate_model::interfaces::is_interface_name(&self.interface) {
             return Err(format!("{:?} is not an interface name", self.interface));
         }
-        if !self.end.is_agent_elsewhere() {
+        if !self.end.is_agent_elsewhere() || self.end.is_command() {
             return Err(format!(
                 "node {} is reached by {}, {}",
                 self.name,

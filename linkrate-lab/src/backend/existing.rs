@@ -25,7 +25,7 @@ use crate::options::LabOptions;
 use crate::participants::Participants;
 use crate::peer::{
     LAB, LENDS, LocalAgent, NamedNamespace, PeerServer, ProcessNamespace, Reach, Remote, Slurm,
-    Ssh, Transport,
+    Ssh, Transport, UserCommand,
 };
 use crate::placement::Placement;
 
@@ -161,7 +161,7 @@ fn start(
         Remote { transport, program, cpus }.start(&end.name(), options)
     };
     match end {
-        Peer::Ssh { .. } | Peer::Slurm { .. } => {
+        Peer::Ssh { .. } | Peer::Slurm { .. } | Peer::Command { .. } => {
             let host = elsewhere(end, &on.program, spec.client_cpus.as_ref(), options)?;
             apart(sut, &host)?;
             Ok(host)
@@ -206,6 +206,7 @@ pub(crate) fn elsewhere(
     match end {
         Peer::Ssh { destination, .. } => by(&Ssh { destination }),
         Peer::Slurm { node, .. } => by(&Slurm::find(node, options)?),
+        Peer::Command { words } => by(&UserCommand { words }),
         Peer::Interface { .. } | Peer::Namespace { .. } | Peer::Process { .. } => {
             Err(LabError::Invalid {
                 what: format!("{end} is of this machine"),

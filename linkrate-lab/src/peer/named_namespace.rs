@@ -24,8 +24,8 @@ impl Transport for NamedNamespace<'_> {
         "ip"
     }
 
-    fn package(&self) -> &'static str {
-        "iproute2"
+    fn package(&self) -> Option<&'static str> {
+        Some("iproute2")
     }
 
     fn arguments(&self, command: &str) -> Vec<OsString> {

@@ -63,8 +63,8 @@ impl Transport for ProcessNamespace {
         "nsenter"
     }
 
-    fn package(&self) -> &'static str {
-        "util-linux"
+    fn package(&self) -> Option<&'static str> {
+        Some("util-linux")
     }
 
     fn arguments(&self, command: &str) -> Vec<OsString> {

@@ -37,10 +37,10 @@ const INSTALL: &str = "install the same linkrate there";
 /// What carries the protocol to another machine.
 pub(crate) trait Transport {
     /// The program on this machine that does it.
-    fn carrier(&self) -> &'static str;
+    fn carrier(&self) -> &str;
 
-    /// The Debian package that brings the program.
-    fn package(&self) -> &'static str;
+    /// The Debian package that brings the program; `None` of one that the user has named.
+    fn package(&self) -> Option<&'static str>;
 
     /// The arguments with which it runs `command` in a shell there.
     fn arguments(&self, command: &str) -> Vec<OsString>;
@@ -130,7 +130,10 @@ impl Remote<'_> {
         let spawned = spawn_heard(life, carrier, &arguments, unwanted, Isolation::None);
         let (process, heard) = spawned.map_err(|error| LabError::CannotMeasure {
             what: format!("{name}: {error}"),
-            hint: Some(format!("install the package {}", self.transport.package())),
+            hint: Some(match self.transport.package() {
+                Some(package) => format!("install the package {package}"),
+                None => "name a program that this machine has".to_owned(),
+            }),
         })?;
         Ok((process, StderrLines::hold(name, heard)?))
     }

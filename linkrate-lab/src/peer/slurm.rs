@@ -113,8 +113,8 @@ impl Transport for Slurm<'_> {
         "srun"
     }
 
-    fn package(&self) -> &'static str {
-        "slurm-client"
+    fn package(&self) -> Option<&'static str> {
+        Some("slurm-client")
     }
 
     fn arguments(&self, command: &str) -> Vec<OsString> {

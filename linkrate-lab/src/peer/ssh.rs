@@ -44,8 +44,8 @@ impl Transport for Ssh<'_> {
         "ssh"
     }
 
-    fn package(&self) -> &'static str {
-        "openssh-client"
+    fn package(&self) -> Option<&'static str> {
+        Some("openssh-client")
     }
 
     fn arguments(&self, command: &str) -> Vec<OsString> {

@@ -48,6 +48,12 @@ fn clients_of(reader: &mut Reader<'_>, entry: &Entry<'_>) -> Vec<Peer> {
     let mut ends = Vec::new();
     for text in texts(reader, entry, expected) {
         match text.parse() {
+            // a file may come from anybody
+            Ok(Peer::Command { .. }) => {
+                let message = format!("{text:?} is a command, and a study file starts none");
+                let hint = "give it on the command line: --interface NAME --client 'exec:COMMAND'";
+                reader.refuse(entry, message, hint);
+            }
             Ok(end) => ends.push(end),
             Err(error) => {
                 let message = format!("{error}");

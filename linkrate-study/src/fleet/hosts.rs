@@ -83,7 +83,8 @@ fn node(line: &str) -> Result<Node, String> {
         return Err(format!("{} is not {WORD_EXPECTED}", shown(name)));
     }
     let end: Peer = end.parse().map_err(|_| format!("{}: {END_EXPECTED}", shown(end)))?;
-    if !end.is_agent_elsewhere() {
+    // a list may come from anybody
+    if !end.is_agent_elsewhere() || end.is_command() {
         return Err(format!("{}: {END_EXPECTED}", shown(&end.to_string())));
     }
     if !is_interface_name(interface) {
@@ -141,6 +142,7 @@ mod tests {
             ("n2 ssh:n2", 2, "expected NAME ssh:HOST INTERFACE"),
             ("n2 n2 eth1", 2, "expected \"ssh:HOST\""),
             ("n2 interface:eth2 eth1", 2, "expected \"ssh:HOST\""),
+            ("n2 exec:sh eth1", 2, "expected \"ssh:HOST\""),
             ("n2 iperf3:n2 eth1", 2, "expected \"ssh:HOST\""),
             ("n2 ssh:n2 eth/1", 2, "\"eth/1\" is not an interface name"),
             ("n2 ssh:n2 eth1 row=3", 2, "\"row=3\" is no label"),

@@ -216,7 +216,7 @@ impl CheckPlan for TestbedSpec {
                 ensure!(checked == *on, "program {:?} for clients of this host", on.program);
                 if let Some(sut) = &on.sut {
                     ensure!(
-                        sut.is_agent_elsewhere() && remote,
+                        sut.is_agent_elsewhere() && !sut.is_command() && remote,
                         "system under test at {sut}, expected \"ssh:HOST\""
                     );
                 }

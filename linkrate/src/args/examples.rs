@@ -232,17 +232,6 @@ mod tests {
         }
     }
 
-    /// Words as a shell reads them: quotes keep spaces.
-    fn split(line: &str) -> Vec<&str> {
-        let parts = line.split('\'').enumerate();
-        parts
-            .flat_map(|(number, part)| match number % 2 {
-                0 => part.split_whitespace().collect(),
-                _ => vec![part],
-            })
-            .collect()
-    }
-
     #[test]
     fn every_command_has_examples_that_are_read() {
         let mut commands = Vec::new();
@@ -253,7 +242,8 @@ mod tests {
         }
         for (words, _) in EXAMPLES.iter().flat_map(|(_, examples)| *examples) {
             let words = words.split(" > ").next().unwrap_or_default();
-            let read = Cli::command().try_get_matches_from(split(words));
+            let split = linkrate_model::shell::split(words).unwrap();
+            let read = Cli::command().try_get_matches_from(split);
             assert!(read.is_ok(), "{words}: {}", read.unwrap_err());
         }
     }

@@ -19,6 +19,9 @@ Its peer; repeat the option for several clients:
   netns://NAME                      linkrate in a namespace of this host (ip netns)
   pid://N                           linkrate in the network namespace of a process, for
                                     example of a container
+  exec:COMMAND                      linkrate where COMMAND gives its last word to a shell:
+                                    'exec:docker exec -i NAME sh -c', 'exec:kubectl exec
+                                    -i POD -- sh -c'; never from a file
   netperf://HOST:PORT               a plain netserver
   iperf3://USER@HOST:PORT?key=FILE  a plain iperf3 server; user and key where it asks for
                                     them, the password in IPERF3_PASSWORD

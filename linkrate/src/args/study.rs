@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use linkrate_model::Peer;
 use linkrate_model::units::{parse_duration, parse_percent};
 use linkrate_report::terminal::Detail;
 use linkrate_study::adjusted::Adjusted;
@@ -61,6 +62,9 @@ pub enum StudyCommand {
         /// allocation of Slurm do so without this option
         #[arg(long, value_name = "FILE")]
         fleet: Option<PathBuf>,
+        /// A client that a command reaches (exec:COMMAND), as given to run: a stored command does not start by itself
+        #[arg(long, value_name = "CLIENT")]
+        client: Vec<Peer>,
         #[command(flatten)]
         deploy: DeployArgs,
         #[command(flatten)]

@@ -39,7 +39,8 @@ pub fn run(command: StudyCommand) -> Result<Exit, Failure> {
             show(&study, (quick, &changes), json, &existing, &fleet)
         }
         StudyCommand::Run(arguments) => run::run(&arguments),
-        StudyCommand::Resume { directory, json, fleet, deploy, verbosity } => {
+        StudyCommand::Resume { directory, json, fleet, client, deploy, verbosity } => {
+            run::may_start(&directory, &client)?;
             run::resume(&directory, json, fleet.as_deref(), &deploy, verbosity)
         }
         StudyCommand::Watch(arguments) => watch::watch(&arguments),

@@ -162,6 +162,37 @@ fn the_namespace_of_a_process_has_the_client() {
     assert!(itself.stderr.contains("is in the network namespace of this host"), "{itself:?}");
 }
 
+/// As `docker exec` reaches a container.
+#[test]
+fn a_command_reaches_the_client_and_is_not_started_from_results() {
+    let [sut, client] = needs!(root, "ethtool", "ip", two_cpus);
+    let (cable, own) = (Cable::start(), OwnCopy::new());
+    let (there, program) = (cable.there.pid(), own.program().display().to_string());
+    let file = cable.file("one.toml");
+    fs::write(
+        &file,
+        format!(
+            "title = \"A command\"\n[testbed]\nsut-cpus = \"{sut}\"\nclient-cpus = \"{client}\"\n\
+             [factors]\noffload = [\"none\"]\n[method]\npurpose = \"functions\"\nrun = \"300 ms\"\n\
+             warm-up = \"100 ms\"\nidle = \"0 s\"\nblocks = {{ min = 2, max = 2 }}\n"
+        ),
+    )
+    .expect("write the study");
+    let results = cable.file("results");
+    let peer = format!("exec:nsenter --target {there} --net sh -c");
+    let words = format!("--interface eth1 --client '{peer}' --agent {program}");
+    let run = cable.run(&format!("{program} run --output {results} {words} {file}"));
+    run.wait().expect_code(0);
+    own.expect_nothing_left();
+    let resumed = cable.run(&format!("{program} resume {results}")).wait().expect_code(2);
+    let said = "a stored command does not start by itself";
+    assert!(resumed.stderr.contains(said) && resumed.stderr.contains(&peer), "{resumed:?}");
+    cable.run(&format!("{program} resume {results} --client '{peer}'")).wait().expect_code(0);
+    let absent = words.replace(&there.to_string(), "4194304");
+    let absent = cable.run(&format!("{program} measure {absent} --runs 1")).wait();
+    assert!(absent.stderr.contains("before it answered"), "{absent:?}");
+}
+
 #[test]
 fn restores_both_machines_after_the_controller_is_killed() {
     let cpus = needs!(root, "ethtool", "ip", ssh, two_cpus);

@@ -33,6 +33,11 @@ fn reads_a_testbed_on_existing_interfaces() {
             "",
             "t.toml:4:11: testbed.clients: \"lab2\" is not a client",
         ),
+        (
+            "interface = \"eth1\"\nclients = [\"exec:sh -c\"]",
+            "",
+            "testbed.clients: \"exec:sh -c\" is a command, and a study file starts none",
+        ),
         ("interface = 1\nclients = [\"ssh:a\"]", "", "testbed.interface: 1 is not text"),
         (
             "interface = [\"e1\", \"e2\"]\nclients = [\"ssh:a\"]",

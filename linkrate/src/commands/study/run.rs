@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use linkrate_lab::{Lab, LabFleet, LabOptions, peer};
-use linkrate_model::shell;
+use linkrate_model::spec::Adapter;
+use linkrate_model::{Peer, shell};
 use linkrate_study::analysis::analyse;
 use linkrate_study::executor::{Executor, Facts};
 use linkrate_study::fleet::Fleet;
@@ -97,6 +98,33 @@ pub fn check_new(path: &Path) -> Result<(), Failure> {
         Err(_) => "name a new directory".to_owned(),
     };
     Err(Failure::new(Exit::Usage, message).with_hint(Some(hint)))
+}
+
+/// Refuses a stored study whose clients are commands, unless `given` repeats them: results may come from anybody.
+pub fn may_start(directory: &Path, given: &[Peer]) -> Result<(), Failure> {
+    let stored = Store::read(directory)?;
+    let clients = match &stored.plan.study.testbed.adapter {
+        Adapter::Interfaces(on) => on.clients.as_slice(),
+        _ => &[],
+    };
+    let commands: Vec<&Peer> = clients.iter().filter(|client| client.is_command()).collect();
+    if commands.iter().copied().eq(given) {
+        return Ok(());
+    }
+    if commands.is_empty() {
+        let message = "--client: no command reaches a client of this study";
+        return Err(Failure::new(Exit::Usage, message.to_owned())
+            .with_hint(Some("leave it out".to_owned())));
+    }
+    let repeated = commands.iter().map(|of| format!(" --client {}", shell::word(&of.to_string())));
+    let hint = format!(
+        "to start what is stored: linkrate resume {}{}",
+        quoted(directory),
+        repeated.collect::<String>()
+    );
+    let message =
+        "a command reaches a client of this study, and a stored command does not start by itself";
+    Err(Failure::new(Exit::Usage, message.to_owned()).with_hint(Some(hint)))
 }
 
 /// Continues a study, on other nodes of a fleet where some are not there.
