@@ -193,7 +193,7 @@ fn results_have_the_forms_that_scripts_read() {
     for number in [rate, latency, peak, system] {
         assert!(number.parse::<f64>().is_ok_and(|number| number > 0.0), "{values:?}");
     }
-    assert!(finished.stderr.contains("selector NOSUCH is not known here"), "{}", finished.stderr);
+    assert!(finished.stderr.contains("selector NOSUCH is unknown"), "{}", finished.stderr);
     let finished = server.client("-t TCP_RR -l 1 -I 99,0.001 -i 3,2");
     assert!(finished.stdout.contains("Desired confidence was not achieved"), "{}", finished.stdout);
     assert!(
